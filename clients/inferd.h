@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* libinferd: talk to inferd from a C program.
  *
  *     struct inferd *d = NULL;

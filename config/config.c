@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The configuration file, line by line.
  *
  * inih splits lines into (key, value); a table here says for every key of every section where its value goes and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* inferd's configuration: text to a plain struct, with every mistake named by file and line.
  *
  * inf_config_init gives the defaults; inf_config_load reads a file and the drop-ins beside it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The configuration: every kind of value, every kind of mistake, and where it is said to be. */
 #include "config/config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* inferd: options, configuration, and the server.
  *
  * It runs as anybody, anywhere: as a service with the sockets that systemd made, or by hand with paths of your own. */

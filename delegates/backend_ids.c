@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What each delegate id stands for, from ExecuTorch 1.5's backends/ folder.
  *
  * A delegated file holds no second copy of its graph for the CPU, so what helps is nearly always another file of the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Delegate ids that ExecuTorch's exporters write, whether or not anything here can run them: so that a file that
  * can't be run is named for what it is. */
 #ifndef DELEGATES_BACKEND_IDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The delegates compiled in, in the order in which they are preferred where nothing is configured. */
 #include "delegates/delegates.h"
 

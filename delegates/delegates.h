@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The delegates compiled into inferd: their tables, to be opened with et_direct_open (delegates/direct). Adding one is one
  * folder here and one line in delegates.c. */
 #ifndef DELEGATES_DELEGATES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* inferd-delegate.h: how a vendor's engine becomes a backend of inferd. Version 1.1 of the interface.
  *
  * A plug-in is a shared object with one exported symbol:

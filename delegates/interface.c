@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Between the runtime's words and those of inferd-delegate.h: results, kinds of devices, what came out of a run.
  *
  * The interface has fewer results than the runtime has statuses: those that somebody does something about. A sentence

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Interface: what everybody who calls the table of inferd-delegate.h has to know about it, be the delegate compiled in
  * (delegates/direct), a plug-in in a process of its own or that process (delegates/plugin). */
 #ifndef DELEGATES_INTERFACE_H

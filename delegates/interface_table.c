@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What of the interface needs nothing of the runtime. Of a delegate's table: whether it is made for this version, and whether
  * what must be there is. Sizes and pointers are looked at, no function of it is called; what its functions do shows
  * later. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The few fields of foreign payloads that tell what they are for.
  *
  * The formats are the exporters' of ExecuTorch 1.5 (backends/arm, qualcomm, mediatek, nxp, openvino). A payload that

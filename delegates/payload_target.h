@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What exactly a payload was made for, from its compile specs and its header, for formats whose engine may not be here.
  * Nothing but these few fields is read. Any thread. */
 #ifndef DELEGATES_PAYLOAD_TARGET_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Every id has its sentence, and it fits where it is shown. */
 #include "delegates/backend_ids.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Foreign payloads: what they say they are for, and each field that can be wrong. */
 #include "delegates/payload_target.h"
 

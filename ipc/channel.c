@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One end of a session's socket.
  *
  * What must always be true:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Channel: one end of a session's socket: packets with descriptors, and who the peer is.
  *
  * There is no event loop inside: the owner polls `inf_channel_fd` for POLLIN and calls inf_channel_receive until it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages to packets and back: the only place that knows protobuf-c.
  *
  * protobuf-c unpacks into structs of its own, which know nothing of bounds, let a NUL hide inside a string and keep

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages: what travels in a packet, as plain structs. The wire itself is inferd.proto; read the meaning of each
  * field there. The structs here carry the same names, so that one can be read beside the other.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Every field of every message, once: where it lies in our struct, where in the generated one, and its bound.
  *
  * Part of message.c, and included by nothing else. A field of inferd.proto that has no row here does not exist for

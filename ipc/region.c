@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared memory: making it, and what must be true before somebody else's is mapped.
  *
  * The checks come before the mapping, on properties that the owner cannot take back: seals only ever get more, the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Region: shared memory in which tensors lie, as the daemon sees it.
  *
  * A region is made by the daemon and handed to the client, or made by the client and imported: a memfd that

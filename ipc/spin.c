@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* When to spin.
  *
  * Waking a thread costs as much as a short request, several times that where an idle core has halted, and nothing if

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Spin: whether to look for the next packet for a moment before sleeping until it comes.
  *
  * Whoever waits asks inf_spin_is_due, looks around for at most window_ns if so, and says with inf_spin_note how the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The channel over a socketpair, with a peer that does what peers should not. Every test counts the process's
  * descriptors before and after. */
 #include "ipc/channel.h"

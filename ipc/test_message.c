@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages there and back, and messages that nobody should have sent.
  *
  * That every field travels is shown by counting: all of a message's fields are set, so as many field numbers as

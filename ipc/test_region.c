@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Regions: what is made, what is refused and why, and who keeps them alive. */
 #include "ipc/region.h"
 #include "tests/support/dma_buf.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Whether to spin, over many waits whose end is known. */
 #include "ipc/spin.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Inputs and outputs of a run: checked, then bound or copied.
  *
  * Checking changes nothing but the shapes of dynamic inputs in the frame, so a run that is refused has not touched

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Heavy work that plain kernels hand down: a table injected by whoever owns threads and a fast
  * library. delegates/xnnpack implements it over XNNPACK's operators and the worker's thread pool.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which values may be read before anything wrote them in this run: the state of a Method.
  *
  * A forward analysis over all instructions. The fact it carries is a set of bits, "certainly written since the

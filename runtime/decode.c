@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* From a method's instructions to ones that can be run: kernels found, arguments checked, payloads compiled.
  *
  * The Program has checked every index; this file checks every meaning: that an operator exists and its

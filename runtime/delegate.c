@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What delegates have in common: the names of queues and how devices are numbered.
  *
  * Every CPU device runs on the one queue cpu 0. The other kinds are numbered in the order in which the

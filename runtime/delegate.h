@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The runtime's side of delegates: how a backend runs the parts of a program that were compiled for it.
  *
  * Three levels, like the runtime's own:

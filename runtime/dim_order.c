@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* In which order of dimensions the tensors between instructions lie.
  *
  * Programs keep pictures channels first, delegates may want them last: then each transposes what it is given and what it

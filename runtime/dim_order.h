@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A step in making a Plan, for whoever has several delegates: see et_registry. */
 #ifndef RUNTIME_DIM_ORDER_H
 #define RUNTIME_DIM_ORDER_H

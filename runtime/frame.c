@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A frame: the value table of one run and the memory of its activations.
  *
  * Everything that costs time is done when the frame is made: tensors point at their memory, every instruction's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Signatures and the search for a kernel by name.
  *
  * A signature is parsed once, when a Plan is made; nothing here runs per instruction but the scratch

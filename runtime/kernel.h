@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernels: one function an operator, found by name in a table.
  *
  * Adding an operator is one row in a table of runtime/kernels/ and, if no existing function serves,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Aliases, lifetimes, and the arguments that must be looked at while running.
  *
  * Two slots alias when their tensors may share memory other than by the memory plan: a MoveCall makes its

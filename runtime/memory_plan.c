@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Where each tensor lies, and which inputs and outputs may lie in the client's memory instead.
  *
  * The memory plan of a program gives every tensor a range of an arena. Ranges that overlap, directly or through

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A Method: what one client keeps between runs.
  *
  * The state lies in one piece, or two: its own, and what it shares with Methods of the Program's other methods. A run
@@ -220,8 +221,8 @@ static struct et_plan_instance *own_instance(struct et_method *method, uint32_t 
 	struct et_own_instance *own = &method->instances[index];
 	if (own->held.instance && own->worker_index != worker_index && !delegate->info.has_free_instances) {
 		*ret_status = et_fail(diag, ET_E_INVALID_STATE,
-			"%s keeps this method's state on worker_index %u and cannot go on on worker_index %u",
-			delegate->ops->id, own->worker_index, worker_index);
+			"%s keeps this method's state on worker %u and cannot go on on worker %u", delegate->ops->id,
+			own->worker_index, worker_index);
 		return NULL;
 	}
 	if (own->held.instance)
@@ -242,11 +243,11 @@ struct et_plan_instance *et_method_instance(struct et_method *method, uint32_t w
 	const struct et_plan_delegate *delegate = &plan->delegates[index];
 	struct et_plan_instance *instance = NULL;
 	if (!et_plan_is_prepared(plan, worker_index)) {
-		*ret_status = et_fail(diag, ET_E_INVALID_STATE, "worker_index %u was not prepared", worker_index);
+		*ret_status = et_fail(diag, ET_E_INVALID_STATE, "worker %u was not prepared", worker_index);
 		return NULL;
 	}
 	if (!plan->workers[worker_index].thread_sets[delegate->backend]) {
-		*ret_status = et_fail(diag, ET_E_INVALID_STATE, "worker_index %u has no lane for %s", worker_index,
+		*ret_status = et_fail(diag, ET_E_INVALID_STATE, "worker %u has no lane for %s", worker_index,
 			delegate->ops->id);
 		return NULL;
 	}
@@ -256,7 +257,7 @@ struct et_plan_instance *et_method_instance(struct et_method *method, uint32_t w
 		instance = &plan->workers[worker_index].instances[index];
 	/* acquire: pairs with the release of whoever resumed the run that held it */
 	if (instance && atomic_load_explicit(&instance->is_busy, memory_order_acquire)) {
-		*ret_status = et_fail(diag, ET_E_INVALID_STATE, "the context of %s on worker_index %u is busy",
+		*ret_status = et_fail(diag, ET_E_INVALID_STATE, "the instance of %s on worker %u is busy",
 			delegate->ops->id, worker_index);
 		return NULL;
 	}

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Method, frame and run: executing a Plan.
  *
  *     Method  what one client owns between runs: its state. Bytes if the model has none.

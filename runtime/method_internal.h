@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Inside a Method and a frame: shared by frame.c, method.c, binding.c and run.c, which are one mechanism. */
 #ifndef RUNTIME_METHOD_INTERNAL_H
 #define RUNTIME_METHOD_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Making a Plan, and the contexts that each worker's slot adds to it.
  *
  * The steps are in other files (see plan_internal.h); here they are put in order and undone together. A Plan

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Plan: one method of a Program made ready to run; immutable and shared by every client.
  *
  * Making a Plan looks the kernels up, checks every argument against their signatures, lets the delegates

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Inside a Plan: shared by the files that make one (plan, decode, dataflow, memory) and those that run
  * one (frame, method, run). Nobody else includes this.
  *

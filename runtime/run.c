@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One execution: the loop over instructions.
  *
  * Between two instructions the run looks whether it was cancelled, whether its deadline passed, and whether

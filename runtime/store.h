@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Store: where a delegate keeps what it made of a program, for the next time the program is loaded.
  *
  * A table of functions that belongs to the bytes of one program (struct et_source, program.h) and of its data

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a tensor's header says, and how it may change.
  *
  * What must always be true: strides follow from sizes and dim order, so whoever changes sizes changes

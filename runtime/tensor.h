@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tensors and EValues: the things that instructions work on.
  *
  * A tensor is a header over memory that somebody else owns: the Program's mapping (constants),

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Delegates: compiled once, contexts by slot or by Method, queues, and runs that end on another thread's word.
  * The test delegate adds its payload's first byte to each input element; the payload's letters say the rest:
  * 'a' asynchronous, 's' stateful (it adds up what it saw), 'g' on the second GPU, 'd' lets its payload go,
@@ -227,7 +228,7 @@ static void a_payload_is_compiled_once(void **state)
 	struct rig_run run;
 	init_run(&run, in, out);
 	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_STATE);
-	assert_string_equal(run.run.diag.text, "instruction 0 (TestBackend): slot 0 was not prepared");
+	assert_string_equal(run.run.diag.text, "instruction 0 (TestBackend): worker 0 was not prepared");
 	prepare(0);
 	prepare(1);
 	assert_true(et_plan_is_prepared(rig.plan, 1));
@@ -387,7 +388,7 @@ static void an_asynchronous_run_is_resumed(void **state)
 	assert_int_equal(et_run_advance(&second.run, &second.env), ET_STOP_FAILED);
 	assert_int_equal(et_run_end(&second.run), ET_E_INVALID_STATE);
 	assert_string_equal(second.run.diag.text,
-		"instruction 0 (TestBackend): the context of TestBackend on slot 0 is busy");
+		"instruction 0 (TestBackend): the instance of TestBackend on worker 0 is busy");
 	et_frame_free(frame);
 
 	work(pending, pending->args);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tensors between delegates that would rather have them in another order. The test delegate adds its payload's first digit
  * to each element, wherever that lies; '<' says that it wants its inputs channels last, '>' its output, '^' its inputs in
  * yet another order. It fails the test where an argument lies otherwise than it was told. */

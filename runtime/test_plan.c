@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Plans that are refused, each with its sentence; kernels' signatures; and every allocation failing in turn. */
 #include "runtime/plan_internal.h"
 #include "tests/support/method_rig.h"

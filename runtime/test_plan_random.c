@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Random programs, held against an interpreter that does what the original does: one memory per client, laid out
  * as planned, inputs copied in, outputs copied out. Tensors overlap in any way, instructions branch and jump
  * back, so most of these programs make no sense; but splitting memory into state and activations, binding inputs and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Executing: straight lines, branches, loops, moves, views, lists, dynamic shapes, numbers, failures, and where
  * a run stops. Activations are full of NaN before every run. */
 #include "tests/support/method_rig.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Methods of one program that share mutable buffers: each sees what the others have written, from the same beginning,
  * whoever is made or freed first; and methods that are not made to share do not. */
 #include "runtime/base/checked.h"

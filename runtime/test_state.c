@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What is state and what is not, who owns it, what becomes of it when a run is cut short; and which inputs and
  * outputs lie in the caller's memory. Activations are full of NaN before every run. */
 #include "runtime/plan_internal.h"

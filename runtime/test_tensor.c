@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sizes, strides and dim orders. */
 #include "runtime/tensor.h"
 

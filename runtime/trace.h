@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Trace: whoever wants to know how long each instruction of one run takes.
  *
  * A run has one or none. The callee reads its own clock; the runtime only says when. */

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Whether systemd understands the units, and the service stays locked in: verify.sh SYSTEMD-ANALYZE INFERD UNIT...
 #
 # The daemon is put where the service looks for it, in a root of its own; what systemd-analyze says about

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Run inferd's tests, leg by leg, and sum them up.
 
 A leg is one build (a compiler, sanitizers, a cross file) and the meson suites

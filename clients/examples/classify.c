@@ -1,9 +1,10 @@
-/* Name what a picture shows, with an ImageNet classifier that inferd serves.
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Name what a image shows, with an ImageNet classifier that inferd serves.
  *
  *     cc classify.c -o classify $(pkg-config --cflags --libs inferd gdlib)
  *     ./classify [-n REQUESTS] [-k TOP] [-l LABELS] [-w] MODEL PICTURE
  *
- * The picture (anything libgd reads) is cropped to its centre square and scaled to what the model's input wants,
+ * The image (anything libgd reads) is cropped to its centre square and scaled to what the model's input wants,
  * normalized as (rgb/255 - 127/255) / (128/255), and written, channel by channel, straight into memory that is shared
  * with the daemon. The ten lines that talk to the daemon are in main; the rest is about pictures and printing.
  *
@@ -23,7 +24,7 @@ struct options {
 	unsigned n_requests, n_top;
 	const char *labels;
 	int wait;
-	const char *model, *picture;
+	const char *model, *image;
 };
 
 static double now_ms(void)
@@ -33,13 +34,13 @@ static double now_ms(void)
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* The centre square of the picture at @path, @size pixels wide. */
-static gdImagePtr load_picture(const char *path, int size)
+/* The centre square of the image at @path, @size pixels wide. */
+static gdImagePtr load_image(const char *path, int size)
 {
 	gdImagePtr whole = gdImageCreateFromFile(path), square;
 	int side;
 	if (!whole)
-		errx(1, "%s is no picture that libgd can read", path);
+		errx(1, "%s is no image that libgd can read", path);
 	side = gdImageSX(whole) < gdImageSY(whole) ? gdImageSX(whole) : gdImageSY(whole);
 	square = gdImageCreateTrueColor(size, size);
 	if (!square)
@@ -51,12 +52,12 @@ static gdImagePtr load_picture(const char *path, int size)
 }
 
 /* Red, then green, then blue: the order NCHW. */
-static void fill_input(float *input, gdImagePtr picture)
+static void fill_input(float *input, gdImagePtr image)
 {
-	int size = gdImageSX(picture), n = size * size;
+	int size = gdImageSX(image), n = size * size;
 	for (int y = 0; y < size; y++) {
 		for (int x = 0; x < size; x++) {
-			int colour = gdImageGetTrueColorPixel(picture, x, y), at = y * size + x;
+			int colour = gdImageGetTrueColorPixel(image, x, y), at = y * size + x;
 			input[at] = ((float)gdTrueColorGetRed(colour) - 127) / 128;
 			input[n + at] = ((float)gdTrueColorGetGreen(colour) - 127) / 128;
 			input[2 * n + at] = ((float)gdTrueColorGetBlue(colour) - 127) / 128;
@@ -122,7 +123,7 @@ static struct options parse(int argc, char **argv)
 	if (argc - optind != 2)
 		errx(2, "usage: classify [-n REQUESTS] [-k TOP] [-l LABELS] [-w] MODEL PICTURE");
 	options.model = argv[optind];
-	options.picture = argv[optind + 1];
+	options.image = argv[optind + 1];
 	return options;
 }
 
@@ -133,7 +134,7 @@ int main(int argc, char **argv)
 	struct inferd_method *m = NULL;
 	struct inferd_binding *b = NULL;
 	const struct inferd_tensor_info *info;
-	gdImagePtr picture;
+	gdImagePtr image;
 	double start_ms = now_ms(), ready_ms;
 
 	if (inferd_open(&d, NULL) < 0 || inferd_method_open(d, &m, options.model, NULL) < 0 || inferd_bind(m, &b) < 0)
@@ -142,13 +143,13 @@ int main(int argc, char **argv)
 	info = inferd_input_info(m, 0);
 	if (!info || strcmp(info->datatype, "FP32") != 0 || info->n_dims != 4 || info->shape[1] != 3 ||
 		info->shape[2] != info->shape[3] || info->dim_order[1] != 1)
-		errx(1, "%s does not take one square picture as FP32 [1,3,N,N]", options.model);
-	picture = load_picture(options.picture, (int)info->shape[2]);
-	fill_input(inferd_input(b, 0), picture);
-	gdImageDestroy(picture);
+		errx(1, "%s does not take one square image as FP32 [1,3,N,N]", options.model);
+	image = load_image(options.image, (int)info->shape[2]);
+	fill_input(inferd_input(b, 0), image);
+	gdImageDestroy(image);
 
-	const char *slash = strrchr(options.picture, '/');
-	printf("%s: model ready after %.1f ms, requests", slash ? slash + 1 : options.picture, ready_ms - start_ms);
+	const char *slash = strrchr(options.image, '/');
+	printf("%s: model ready after %.1f ms, requests", slash ? slash + 1 : options.image, ready_ms - start_ms);
 	for (unsigned i = 0; i < options.n_requests; i++) {
 		struct inferd_timing timing;
 		double before_ms = now_ms();

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A plug-in for inferd in one file: an engine whose payload is a number, and an operator of its own.
  *
  *     cc -shared -fPIC -o gain.so gain.c

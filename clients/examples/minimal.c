@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The smallest client: run a model once on zeros and print the first numbers that come out.
  *
  *     cc minimal.c -o minimal $(pkg-config --cflags --libs inferd)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One question, one answer.
  *
  * The daemon answers every request exactly once, and nothing else is in flight here, so whatever arrives with our id is

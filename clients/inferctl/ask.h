@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Ask: questions about the daemon itself, one at a time, over the plain messages of ipc/message.h. libinferd runs
  * models; what an administrator wants to know is asked here. */
 #ifndef CLIENTS_INFERCTL_ASK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The backends that inspect, verify --local and their like can use: what the daemon would have.
  *
  * Starting plug-ins takes a process each, and most programs need none: they are opened for the first program that asks

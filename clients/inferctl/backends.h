@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Backends opened in this process: those compiled in and, once a program needs them, the plug-ins that the daemon's
  * configuration names, each in its host process. One thread, but for what a backend's own interface allows. */
 #ifndef CLIENTS_INFERCTL_BACKENDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* inferctl bench: how long requests take.
  *
  * Each client is a thread with a seat and a Method of its own (through the daemon: a connection of its own), all over

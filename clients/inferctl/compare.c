@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Comparing outputs with expected ones.
  *
  * Floats: |got - expected| <= atol + rtol * |expected|, NaN equals NaN, infinities by sign. Integers and

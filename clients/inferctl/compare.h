@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Judging an output against what was expected. */
 #ifndef CLIENTS_INFERCTL_COMPARE_H
 #define CLIENTS_INFERCTL_COMPARE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the subcommands of inferctl share: option tables, messages, aligned tables, numbers for people.
  *
  * Always true: an option's text in --help and its parsing come from the same row; colours appear only on a

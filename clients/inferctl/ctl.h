@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* inferctl: what its subcommands share.
  *
  * A subcommand is one file and one row of the table in main.c. Its options are a table too: from it come

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What both engines share: methods of one program opened together, and checking that a value fits an input before it is
  * put there.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Engine: something that runs models, the daemon or this process; verify, infer and bench do not care which.
  *
  *     engine     the daemon's address, or the backends opened in this process

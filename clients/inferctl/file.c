@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Model files as the subcommands see them.
  *
  * The bytes are those of the file, mapped where it lies: a tool's user knows better than to rewrite a model that is being

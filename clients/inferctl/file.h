@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A model file opened to be looked at: a `.pte`, or a `.bpte` with its test cases, and the data files (`.ptd`) that
  * its program may refer to. */
 #ifndef CLIENTS_INFERCTL_FILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Walking folders. Sorted, so that two runs over the same folder judge the same files in the same order, and so that
  * their raw outputs get the same names. */
 #include "clients/inferctl/find.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Finding the bundled programs that a command line means. */
 #ifndef CLIENTS_INFERCTL_FIND_H
 #define CLIENTS_INFERCTL_FIND_H

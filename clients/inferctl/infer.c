@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* inferctl infer: run a model once, on files; or several methods of it, one after the other.
  *
  * Inputs are files in the order of the method's inputs: .npy says its own type and shape; anything else is the raw

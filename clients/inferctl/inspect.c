@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* inferctl inspect: what is in a model file, and whether it can run here.
  *
  * Everything is read from the file alone, but for what backends (plug-ins too) say of their payloads; a program whose

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The engine in this process: the runtime with its delegates, without the daemon.
  *
  * One thread plays all workers: when a run wants to go on at another queue, the same seat takes it there, with the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* inferctl: look at inferd, run models, check them and time them.
  *
  * This file is the table of subcommands and the options in front of one; every subcommand is a file of its

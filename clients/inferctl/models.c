@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* inferctl models, why, load, unload, restart: the daemon's model repository, and what its models run on.
  *
  * What is shown is what the daemon answered; nothing is looked up in the repository's folder, which may belong to another

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* .npy in and out.
  *
  * The header is a Python dictionary in text: {'descr': '<f4', 'fortran_order': False, 'shape': (1, 3), }. What is read

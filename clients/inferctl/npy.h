@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* NumPy's .npy files: format 1.0 (and 2.0 when reading), C or Fortran order, little-endian.
  *
  * Source: numpy/lib/format, "A simple file format for NumPy arrays". BF16, which NumPy does not know, is written

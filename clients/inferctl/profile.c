@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* From ETDump to JSON.
  *
  * Both engines give an ETDump, so there is one way to the trace, and any ETDump could take it. It may come from

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Profiles as files: an ETDump as it is, or a trace that Perfetto and Chrome open. */
 #ifndef CLIENTS_INFERCTL_PROFILE_H
 #define CLIENTS_INFERCTL_PROFILE_H

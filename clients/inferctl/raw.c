@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Writing raw outputs and their manifest.
  *
  * The manifest is written last, so that a folder with one is whole. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Raw outputs: what `inferctl verify --raw DIR` writes, so that somebody else can judge.
  *
  *     DIR/manifest.json   {"format": 1, "files": [ {"path": "…/add.bpte", "verdict": "passed",

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The engine that is the daemon, through libinferd like any other client.
  *
  * A seat is a connection, an instance a Method with one binding over a region of its own. A model given as a file is

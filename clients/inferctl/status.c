@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* inferctl status: the daemon at a glance: what is loaded, who is connected, how busy the queues are. */
 #include "clients/inferctl/ask.h"
 #include "clients/inferctl/ctl.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What counts as equal, and what a failure names. */
 #include "clients/inferctl/compare.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* .npy there and back, and what is refused. */
 #include "clients/inferctl/npy.h"
 

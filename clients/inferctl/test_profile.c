@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Profiles that are none: whatever a daemon sends, the converter says so and reads nothing outside. */
 #include "clients/inferctl/profile.h"
 

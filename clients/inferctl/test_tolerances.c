@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Rules of tolerances.txt: which one counts, and what is no rule. */
 #include "clients/inferctl/tolerances.h"
 

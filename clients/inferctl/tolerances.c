@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Finding the tolerance rule for a file. A broken line is an error and not skipped over: a typing mistake must not
  * quietly make a test stricter or looser than its author meant. */
 #include "clients/inferctl/tolerances.h"

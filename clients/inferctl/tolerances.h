@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* `tolerances.txt`: how closely the files of a folder are to be met.
  *
  * One rule a line: a path or the beginning of one, relative to the folder that holds tolerances.txt, then kinds and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Values: reading elements of any type at any alignment, in row-major order whatever their dim order.
  *
  * Slow and plain on purpose: this is what judges results, so each element takes the same simple path.
@@ -111,7 +112,7 @@ static double float8_to_double(uint8_t type, uint8_t bits)
 	return bits & 0x80 ? -magnitude : magnitude;
 }
 
-static double bfloat_to_double(uint16_t bits)
+static double bf16_to_double(uint16_t bits)
 {
 	uint32_t wide = (uint32_t)bits << 16;
 	float f;
@@ -179,7 +180,7 @@ struct ctl_number ctl_value_at(const struct ctl_value *value, size_t index)
 	case ET_BFLOAT16:
 		memcpy(&bits, at, sizeof(bits));
 		return (struct ctl_number){ false, false, 0,
-			value->type == ET_FLOAT16 ? half_to_double(bits) : bfloat_to_double(bits) };
+			value->type == ET_FLOAT16 ? half_to_double(bits) : bf16_to_double(bits) };
 	case ET_FLOAT8E5M2:
 	case ET_FLOAT8E4M3FN:
 	case ET_FLOAT8E5M2FNUZ:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A value: what goes into a model and what comes out, with its own description.
  *
  * The data is borrowed (from a bundled program, a region, a file in memory) and dense in its dim order; it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* inferctl verify: run bundled programs and compare what comes out with what they say should.
  *
  * A file passes when every test case of every method in it ran and every output was as expected. All cases of a method

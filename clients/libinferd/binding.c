@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Bindings: where a Method's inputs and outputs lie, once for all requests.
  *
  * In the region that inferd_bind makes, every tensor begins on a cache line of its own (or what the daemon wants,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The connection: requests out, replies in, each to whom it belongs.
  *
  * One thread at a time uses a connection, so there is no lock here. A reply can arrive while the caller waits for

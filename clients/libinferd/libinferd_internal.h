@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the parts of libinferd know of each other. Not installed. */
 #ifndef CLIENTS_LIBINFERD_LIBINFERD_INTERNAL_H
 #define CLIENTS_LIBINFERD_LIBINFERD_INTERNAL_H

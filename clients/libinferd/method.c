@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Methods: opening one, and what it takes and gives.
  *
  * What the daemon says of the inputs and outputs is copied once and stays as long as the Method, or as long as the

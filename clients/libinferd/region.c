@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Regions as the application sees them: memory that the daemon made, or that it was given.
  *
  * A binding over a region keeps it mapped here and alive in the daemon, so freeing a region early is fine. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests: one at a time on a binding, as many bindings as you like.
  *
  * Waiting for a reply costs a wake-up, which is longer than some models run. So inferd_infer looks at the socket for

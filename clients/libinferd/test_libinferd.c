@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* libinferd against a daemon that is a thread of this test, on a real socket.
  *
  * The model's name says how the daemon behaves: "double" writes twice its input at once, "hold" answers three

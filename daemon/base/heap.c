@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Pairing heap (Fredman, Sedgewick, Sleator, Tarjan 1986), in its two-pass form.
  *
  * Every node comes before its children in the heap's order. Children form a list by `next`; `prev` leads back

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A priority queue of nodes embedded in the objects it orders: a pairing heap.
  *
  * No call allocates or fails. Push is O(1), taking the first and removing any are O(log n) amortized. Not

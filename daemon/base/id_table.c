@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A growing array of places with a list of the free ones through it. The number of an object is
  * (uses of the place << 32) + place + 1. */
 #include "daemon/base/id_table.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Numbers for a client's objects: what it names in its messages.
  *
  * A number holds the object's place and how often the place was used, so that a number that was given back names

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Numbers for objects: what was given back names nothing, whatever took its place. */
 #include "daemon/base/id_table.h"
 

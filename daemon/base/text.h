@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sentences in buffers of a fixed size: cut where they end, never refused. */
 #ifndef DAEMON_BASE_TEXT_H
 #define DAEMON_BASE_TEXT_H

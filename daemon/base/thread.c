@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Starting threads.
  *
  * Signals are the loop's: a thread that is started here gets none of them, but for those that its own fault raises.

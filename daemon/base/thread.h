@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Thread: how the daemon's threads begin, and how many may run at once. */
 #ifndef DAEMON_BASE_THREAD_H
 #define DAEMON_BASE_THREAD_H

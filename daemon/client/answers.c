@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Putting answers together.
  *
  * Each builds its arrays in a pool that goes when the reply is encoded. An answer that does not fit a packet becomes a

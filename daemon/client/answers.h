@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Answers: replies that describe the daemon, built from what it knows. Loop thread only. */
 #ifndef DAEMON_CLIENT_ANSWERS_H
 #define DAEMON_CLIENT_ANSWERS_H

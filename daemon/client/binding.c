@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Methods and bindings: checking once what every request then relies on.
  *
  * What is checked here is what decides an address: that a slot lies inside its region, that it is aligned, that a

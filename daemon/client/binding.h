@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a client holds: Methods, and bindings of regions (region.h) to them.
  *
  * A binding is resolved and checked once; after that a request on it takes no memory and looks nothing up. The

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One request.
  *
  * The loop makes it QUEUED; a worker takes it from there. The worker that ends it writes the reply into its own

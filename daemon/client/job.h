@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Job: one request, from the packet that asks to the packet that answers.
  *
  *     IDLE -> QUEUED -> RUNNING -> DONE -> IDLE      and, between segments, RUNNING -> QUEUED;

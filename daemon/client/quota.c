@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Counting what users hold.
  *
  * The used counts are atomic because a worker gives back what the loop charged. Only the loop charges, so

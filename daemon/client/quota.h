@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Quota: what each user may hold at a time, charged before it exists.
  *
  * Everything is counted per uid, whichever connection it came by. Charging happens on the loop thread; giving back

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What clients do with regions: have one made, pass their own, name it, list and drop them.
  *
  * A region costs its user a region, a descriptor and its bytes, charged before anything of it exists and given back

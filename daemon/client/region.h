@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Client region: memory that one client shares with the daemon, until the last binding over it goes.
  *
  * Loop thread only. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A reply on its way into a packet: one buffer a thread, so that sending one takes no memory. */
 #ifndef DAEMON_CLIENT_REPLY_H
 #define DAEMON_CLIENT_REPLY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What each message does.
  *
  * Every request is answered exactly once: here, or by the job (Infer), or in region.c (regions), or (what waits

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests: what each message of a client does. */
 #ifndef DAEMON_CLIENT_REQUESTS_H
 #define DAEMON_CLIENT_REQUESTS_H

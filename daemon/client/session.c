@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One connection.
  *
  * Packets are taken while there are some, a bounded number at a time so that one client cannot keep the loop. A

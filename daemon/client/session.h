@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Session: one connection of one client, and everything it holds.
  *
  *     NEW     connected; only Hello is understood

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Quotas: the limit holds exactly, per user, and can change under them. */
 #include "daemon/client/quota.h"
 

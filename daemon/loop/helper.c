@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Slow work beside the loop.
  *
  * The own thread takes its list in order. That order is by rounds: an owner's first piece belongs to the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Helper: threads for slow work that would hold up the loop.
  *
  * Most of it is done by one thread, one piece after the other, in turn for all who have asked for something. What may

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Listening sockets.
  *
  * Under systemd they come with the process (sd_listen_fds_with_names) and stay systemd's: clients that connect while

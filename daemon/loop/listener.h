@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Listener: the sockets that clients connect to, made by systemd or by ourselves. Loop thread only. */
 #ifndef DAEMON_LOOP_LISTENER_H
 #define DAEMON_LOOP_LISTENER_H

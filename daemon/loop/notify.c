@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* sd_notify, so that nobody else includes it. The watchdog's time is systemd's limit; whoever feeds it should do so
  * at half of it.
  *

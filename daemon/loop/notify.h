@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Notify: telling systemd how we are. Everything is a no-op where nobody asked (no NOTIFY_SOCKET), and nothing waits for
  * who does not listen. On one thread. */
 #ifndef DAEMON_LOOP_NOTIFY_H

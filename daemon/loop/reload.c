@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Reading the configuration again.
  *
  * What can change while requests run does so: limits, users, models, keep-alive, stall, budget, the log's level. For the

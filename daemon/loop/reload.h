@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Reload: the configuration read again while the daemon runs. Loop thread. */
 #ifndef DAEMON_LOOP_RELOAD_H
 #define DAEMON_LOOP_RELOAD_H

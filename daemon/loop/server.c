@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The loop and everything that hangs on it.
  *
  * Threads reach the loop through one async handle: something to bury, something to flush, something that is loaded.

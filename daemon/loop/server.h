@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Server: everything that there is one of, and the loop that drives it.
  *
  * The loop thread owns all of it but what is marked otherwise. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Workers that do not come back.
  *
  * Whoever runs a model runs somebody's program: an instruction may take a minute because the processor is slow, or never

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Watch: workers that do not come back from an instruction.
  *
  * An instruction cannot be interrupted, and some rightly take long, so a worker that is in one for longer than `stall`

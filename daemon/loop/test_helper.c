@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Slow work: one owner who is kept waiting keeps nobody else waiting. */
 #include "daemon/loop/helper.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Telling the service manager: what arrives, and that a listener that never reads holds nobody up. */
 #include "daemon/loop/notify.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The daemon's backends: those compiled in, and the plug-ins of its configuration, opened once when it starts.
  *
  * What can't be opened is no reason not to start: models have other variants, and the log, the status and whoever asks for

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The daemon's backends: server->registry, and why those that it lacks are missing. */
 #ifndef DAEMON_MODEL_BACKENDS_H
 #define DAEMON_MODEL_BACKENDS_H

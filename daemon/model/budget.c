@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What models take of the memory that the administrator gives them.
  *
  * A load is looked at twice: when there is a Plan, with what is known by then, and when the first workers have made

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a model does when its backend was given up.
  *
  * The serving that has lost its backend stays READY, is marked, and asks the repository for its model like any client

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Fallback: Methods of a model whose backend was given up go on with the model's next variant.
  *
  * A plug-in that crashes too often is given up (delegates/plugin). What its models serve is then looked at anew, and

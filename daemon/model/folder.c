@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The models' folder: which models and versions it holds, and their files.
  *
  * A model's name comes from a client, so it is checked to be one visible path component before it becomes part of a

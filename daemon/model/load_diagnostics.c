@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What is said of models, until something else is true.
  *
  * Always so: there is at most one remark for each model, version and method, and those of methods name methods that some

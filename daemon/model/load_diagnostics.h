@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Remarks: what to tell about models that could not be loaded, or only in part.
  *
  * There is one for a model's version as a whole, and one for each of its methods that was refused while others of the

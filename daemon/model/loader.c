@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Getting a model: found, inspected, made, prepared, once for all who want it.
  *
  * An open goes through these steps, the slow ones on the helper's thread:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One Plan in service.
  *
  * Contexts are made and released on the worker that owns the lane, by a task for each, which tells the loop when it ends.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Serving: one Plan in service, shared by every client that uses it.
  *
  * It holds the Program and the Plan, the frames that runs borrow, and what is counted. The repository makes it and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What was packed for a model goes to the disk, so that its next load finds it.
  *
  * It is done when the model is READY and serves: nobody waits for it. The Plan is held meanwhile, and let go on the helper's

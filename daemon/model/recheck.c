@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Whether the files of what is loaded are still in the models' folder.
  *
  * An open that finds a model READY does not look at the folder, so that it waits for no disk. Who deletes a model or an

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Models: which are loaded, for how long, and what there is on disk.
  *
  * Every serving is in one list, from the moment it is to be made (loader.c) until it is UNLOADED, and then in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Repository: which models there are, which are loaded, and getting one loaded.
  *
  * Loading is asked for with an `inf_open`, which its owner keeps until done is called or it cancels. Any number of

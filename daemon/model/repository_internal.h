@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What repository.c and loader.c share: the one keeps servings and lets them go, the other gets them made. */
 #ifndef DAEMON_MODEL_REPOSITORY_INTERNAL_H
 #define DAEMON_MODEL_REPOSITORY_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Making memory known to backends, and pages that are known from the start.
  *
  * What a backend is not told of still works: its tensors are copied, and counted. So nothing here fails but the pages

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared: memory of the daemon's that backends in other processes read and write where it lies.
  *
  * Clients' regions are made known to each backend that wants to know (et_delegate_ops.import_memory) while they are

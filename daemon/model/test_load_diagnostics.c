@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What is said of a model: replaced by what is said later of the same, and when all of it is refused. */
 #include "daemon/model/load_diagnostics.h"
 

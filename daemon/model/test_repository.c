@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What many clients, or one with much, have the repository do: all of it is done, and nothing of it keeps the loop. */
 #include "daemon/model/repository_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The repository's folder: which models and versions it holds, and what can't be a name. */
 #include "daemon/model/variant.h"
 

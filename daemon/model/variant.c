@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Looking into the files of a model: which of them can run here, and which is best.
  *
  * What a program needs is read from the names of its delegates and operators alone, and asked of its backends; no Plan

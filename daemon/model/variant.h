@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Variants: the files of a model, what each needs, and in which order to try them; and the data files they share.
  *
  * The repository's folder holds models as

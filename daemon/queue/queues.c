@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* All queues.
  *
  * What concerns each by itself is the pool's (daemon/queue/worker.c); here is only what asks all of them. Their number does

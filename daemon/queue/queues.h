@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Queues: all that the daemon has, one a device, cpu first, each a pool of workers. */
 #ifndef DAEMON_QUEUE_QUEUES_H
 #define DAEMON_QUEUE_QUEUES_H

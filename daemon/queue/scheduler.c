@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The order in which waiting requests run.
  *
  * Priority class first. Inside a class the user who has used the queue least, in time divided by weight, and of that

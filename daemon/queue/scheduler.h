@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Scheduler: which waiting request runs next on one queue.
  *
  * Pure: no clock, thread, lock or allocation; every call is told the time, and whoever owns the queue holds

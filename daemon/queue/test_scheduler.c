@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The scheduler under anything: random requests, cancellations and deadlines, held against what must always be true.
  * (What it should decide in particular is in tests/scenario.) */
 #include "daemon/queue/scheduler.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A worker's lanes: it stays off them while a guest is there, whatever wakes it; and the threads of the wide one rest before
  * the reply. And what a run is charged for. */
 #include "daemon/queue/worker.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Worker threads.
  *
  * A worker's life is: settle what it ran, take what is next, hand the result over, run. Only when there is

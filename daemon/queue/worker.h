@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Workers: the threads of one queue.
  *
  * A pool is a queue (`cpu`) with its scheduler, its one lock, and its worker threads. Each worker owns lanes, one a

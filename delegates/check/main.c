@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* inferd-delegate-check: try a delegate as inferd would use it, and as a broken file would.
  *
  *     inferd-delegate-check [-o KEY=VALUE]... [-n RUNS] PLUGIN.so|NAME [PROGRAM.pte]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A delegate's table in this process: the backend and its lanes.
  *
  * Everything that a run needs is made before it: see run.c. What the table does not have, the runtime's table of this

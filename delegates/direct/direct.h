@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Direct: a delegate that is compiled in, as the runtime sees any other.
  *
  * The delegate has the table that plug-ins have (delegates/inferd-delegate.h); here it is called in this process, on the

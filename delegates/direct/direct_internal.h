@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Inside the direct adapter: what direct.c, payload.c and run.c share. */
 #ifndef DELEGATES_DIRECT_DIRECT_INTERNAL_H
 #define DELEGATES_DIRECT_DIRECT_INTERNAL_H

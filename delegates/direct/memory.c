@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory that a delegate with buffers of its own works on where it lies: clients' regions and the activations of
  * programs.
  *

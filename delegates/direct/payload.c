@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Payloads, as a delegate in this process is given them: where they lie in the program's file, with the store that
  * belongs to that file and to the data files beside it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Contexts and runs.
  *
  * A context has its arguments in the form of the interface, made once; what a run changes of them is where a tensor lies,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Runs that are submitted: the thread that asks goes on, and whoever calls done ends the run.
  *
  * The end may come before submit has returned, and the context may be in its next run by then, or on its way to be

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The direct adapter, with the delegate of test_rig.c: runs in each way to end, cancels before and behind everything, what it
  * is given, and tables that are not what they should be. */
 #include "delegates/direct/test_rig.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A delegate for tests, and what they have in common. Runs end where the payload's word says, which is all that there is to
  * a delegate for the adapter; what it computes is one multiplication. */
 #include "delegates/direct/test_rig.h"

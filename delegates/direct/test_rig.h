@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* For tests of this folder: a delegate that does what its payload says, and one context of it with its arguments.
  *
  *     double   out = 2 * in, where it is asked       stretch  the same, one row more

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* OpenVINO as a plug-in: programs exported for `OpenvinoBackend`, on Intel's CPUs, GPUs and NPUs.
  *
  * The library is not linked but looked for when the plug-in is opened: the option `library` names the file, the option

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Packets and memory files between inferd and a host process.
  *
  * A packet is as long as its header says, or it is no packet: whoever reads on may rely on that. More than one

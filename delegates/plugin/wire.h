@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What inferd and a plug-in's host process say to each other.
  *
  * Two SOCK_SEQPACKET pairs, one packet one message. On `calls` inferd asks and the host answers, each answer with

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What XNNPACK allocates, and what it is given when there is no more.
  *
  * It looks at most answers of its allocator, but not at all: its memory planner (2024-11) uses three tables that it may not

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What XNNPACK allocates, and what it is given when there is no more. */
 #ifndef DELEGATES_XNNPACK_ALLOCATOR_H
 #define DELEGATES_XNNPACK_ALLOCATOR_H

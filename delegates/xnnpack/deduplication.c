@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Finding payloads that came out the same.
  *
  * Compared is what was decoded, all that anything is made of; constants by where they lie (what was claimed for packing has one place

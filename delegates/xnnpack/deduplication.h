@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Payloads of a Program that came out the same: one stands for all.
  *
  * A network that passes the same cell at each step, or that was lowered operator by operator, has the same payload many times

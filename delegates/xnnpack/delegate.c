@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The delegate's table, and the backend: one a process, with one set of packed weights a Program.
  *
  * Which payloads belong together is known by their Program. Its weights live as long as one of its payloads is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* XnnpackBackend: programs lowered for XNNPACK, run on the system's libXNNPACK. */
 #ifndef DELEGATES_XNNPACK_DELEGATE_H
 #define DELEGATES_XNNPACK_DELEGATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Hiding from XNNPACK what it computes wrongly with.
  *
  * Debian 13's XNNPACK (of November 2024) has sets of kernels whose results are wrong, which later ones mend or leave out:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What XNNPACK is to know of the processor. */
 #ifndef DELEGATES_XNNPACK_HARDWARE_CONFIG_H
 #define DELEGATES_XNNPACK_HARDWARE_CONFIG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Running a payload.
  *
  * A context owns an XNNPACK runtime; or several, where the payload is in parts (partition.h), with nodes of our own between

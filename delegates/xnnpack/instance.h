@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One running execution of a compiled payload, on one lane. */
 #ifndef DELEGATES_XNNPACK_INSTANCE_H
 #define DELEGATES_XNNPACK_INSTANCE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Compiling a payload.
  *
  * XNNPACK packs weights while it makes a runtime, so compile makes one with the Program's weights cache (one for each of

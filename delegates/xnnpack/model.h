@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A payload made ready: decoded, checked, its weights packed. Immutable. */
 #ifndef DELEGATES_XNNPACK_MODEL_H
 #define DELEGATES_XNNPACK_MODEL_H

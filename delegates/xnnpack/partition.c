@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Cutting a payload at the nodes that are not XNNPACK's.
  *
  * Nodes keep their order. Each run of nodes that XNNPACK does becomes a graph of its own: copies of the nodes and of the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A payload's nodes in the parts that are run one after the other: XNNPACK's, one runtime each, and our own nodes. */
 #ifndef DELEGATES_XNNPACK_PARTITION_H
 #define DELEGATES_XNNPACK_PARTITION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Handing runtimes over.
  *
  * To pack a payload's weights, and to see that XNNPACK takes every node, takes a runtime, made where the payload is compiled;

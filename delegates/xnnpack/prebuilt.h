@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Runtimes that were made to see that XNNPACK takes a payload, and go to its first context. */
 #ifndef DELEGATES_XNNPACK_PREBUILT_H
 #define DELEGATES_XNNPACK_PREBUILT_H

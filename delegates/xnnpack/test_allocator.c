@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* XNNPACK's own memory runs out: at the nth of its allocations, that one alone or all from there on.
  *
  * Each payload is compiled, gets a lane and a context, runs with two shapes, and goes. That must end with a status and a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory that runs out at every allocation, and a payload that is cut off and flipped at every byte: each must be refused
  * with a sentence or run, and nothing may be left behind. XNNPACK itself would abort on most of them. And payloads that ask for more
  * than they bring. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Datatypes that no exported program in tests/models has: linear layers with 4 and 8 bit filters, the old form of dynamic
  * quantization, halves, indexes. */
 #include "delegates/xnnpack/model.h"

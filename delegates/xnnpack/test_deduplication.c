@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Payloads of a Program that come out the same are one; whatever differs in what they do keeps them apart. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/threads.h"

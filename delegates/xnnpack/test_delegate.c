@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The delegate through its table: what it refuses and how it says so, shapes that change, arguments that do not
  * fit, the compute table. */
 #include "delegates/xnnpack/support/test_args.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Programs of the field, compared with what the original runtime made of them.
  *
  *     test_models [--atol A] [--rtol R] FILE...

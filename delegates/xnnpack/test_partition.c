@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Payloads with nodes that are done here: what parts hand to each other, on lanes of one thread and several, with shapes that
  * change, beside others in the same memory, and when there is none. */
 #include "delegates/xnnpack/model.h"

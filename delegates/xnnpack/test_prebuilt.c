@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Runtimes that were made where a payload was compiled: the first context has them, and whatever becomes of payload, lane and
  * Program meanwhile, each is used once at most and none is left. How many runtimes are made is seen by what XNNPACK
  * allocates; that none is left, by the address sanitizer. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A lane's threads: they look around inside a run, and rest when told. What pthreadpool is asked for is what
  * this test puts in its place sees. */
 #include "delegates/xnnpack/hardware_config.h"

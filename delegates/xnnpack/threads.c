@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A worker's threads and workspace, and loops of portable kernels over those threads.
  *
  * Inside a run the threads look around for the next loop, as pthreadpool has it: waking a thread takes longer than most

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What one worker has for XNNPACK: a thread pool of its width and a workspace.
  *
  * XNNPACK binds both to a runtime when that is made. Runtimes of one workspace may not run at the same time, and one

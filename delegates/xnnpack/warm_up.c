@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Using XNNPACK once, when the backend is opened, so that the first model need not.
  *
  * XNNPACK chooses the kernels of each operator when it first meets one, and what it has never run is not in memory: of a load

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Making the first load as fast as those after it. */
 #ifndef DELEGATES_XNNPACK_WARM_UP_H
 #define DELEGATES_XNNPACK_WARM_UP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The pool: a chain of chunks, bumped from the front, freed together.
  *
  * A chunk that cannot serve a request is left as it is and a larger one is put before it; the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Where memory comes from: a table that the caller hands in, and a pool on top of it.
  *
  * Nothing in runtime/ calls malloc. Whoever uses the runtime passes a `struct et_allocator`; on a

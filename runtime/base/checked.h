@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Arithmetic on numbers that somebody else chose.
  *
  * Each returns false, and leaves *ret unspecified, when the true result does not fit.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which of cpu_builds (meson.build, where the flags of each stand) this processor can run. The compiler's library has
  * asked the processor when the program started; this reads what it wrote down. */
 #ifndef RUNTIME_BASE_CPU_H

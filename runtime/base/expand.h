@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* For inner loops that are written once and compiled for each of the constants that they are called with. */
 #ifndef RUNTIME_BASE_EXPAND_H
 #define RUNTIME_BASE_EXPAND_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A doubly linked ring of nodes embedded in the objects they link. Not thread-safe.
  *
  * An initialized node that is in no list is linked to itself, so et_list_remove may be called

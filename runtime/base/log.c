@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Formats a line and hands it to the table; drops what is below the table's level unformatted. */
 #include "runtime/base/log.h"
 

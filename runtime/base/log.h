@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Where sentences for the administrator go: a table handed in.
  *
  * Only whoever stops an error logs it, once. Most of the runtime never logs: it returns a status

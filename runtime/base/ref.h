@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A reference count that any thread may change.
  *
  * Taking one needs no order: whoever takes it already holds one. Giving one back releases what the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Heap sort: of the quick ones the one that needs no memory and has no bad case, which a file could be made to be. What
  * takes the place of the largest item is small, mostly: so the place goes all the way down first, past the larger child
  * each time, and the item then up from there, which is a little more than half the comparisons (Wegener, 1993).

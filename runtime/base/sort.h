@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sorting, and finding by name in what was sorted. For numbers and names that a file chose: n log n whatever they are,
  * without recursion, allocation or the C library's sort, which may do either. */
 #ifndef RUNTIME_BASE_SORT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Names of the statuses and the diagnosis sentence.
  *
  * Deliberately no global "last error": a diagnosis belongs to the call that asked. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a call of the runtime can answer, and the sentence that goes with it.
  *
  * The numbers are those of ExecuTorch's `Error` (runtime/core/error.h), so that a

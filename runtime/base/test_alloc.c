@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The pool: alignment, zeroing, reuse after a reset, and what happens when the allocator refuses. */
 #include "runtime/base/alloc.h"
 

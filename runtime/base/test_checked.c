@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Checked arithmetic at its edges. */
 #include "runtime/base/checked.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Items come out in order, whatever order they went in, and names are found in them. */
 #include "runtime/base/sort.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The diagnosis sentence: complete, short enough, on one line. */
 #include "runtime/base/status.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* All tables that are compiled in. A new family is one line here and one in kernels.h. */
 #include "runtime/kernels/kernels.h"
 

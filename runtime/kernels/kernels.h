@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The tables of this folder, one a family; kernels.c lists them. */
 #ifndef RUNTIME_KERNELS_KERNELS_H
 #define RUNTIME_KERNELS_KERNELS_H

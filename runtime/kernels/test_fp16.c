@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators of half and bfloat16 that go many numbers at a time: they give what a plain loop does that rounds after each
  * operation, whatever the sizes. Pooling of doubles and what max pooling gives back, too, for each type. */
 #include "runtime/kernels/engine/dtype.h"

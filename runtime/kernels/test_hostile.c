@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Every kernel of every table, called as no exporter would (tests/support/hostile.h). The seed is the kernel's number and
  * that of the call, so a call that fails is made again by a run that is given both:
  *     test_kernels_hostile              some calls of each

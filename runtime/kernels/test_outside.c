@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Numbers that decide addresses, sizes or divisions, and lie outside: each kernel that takes one answers with a
  * sentence. Every tensor is an allocation of its exact size (test_rig.c), so that under the address sanitizer this
  * is also the test that nothing was touched.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators that differ from tested ones in a name, a type or a number that is a tensor: one call of each, worked out by hand.
  * What counts as much is what test_rig.c does beside a call that is done: every type there is, in the place of each tensor's.
  * Chance hardly makes up good calls of these. */

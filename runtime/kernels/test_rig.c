@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Parsing the text of a case, calling the kernel, comparing.
  *
  * After a case, some calls that differ from it in a few things are tried, and beside a case that is done all that differ

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernels called on text: each case is one line in a table.
  *
  *     {"aten::add.out", "f32[2]{1,2} f32[1]{10} 1", "f32[2]{11,12}"}

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Half and bfloat16 where each operation rounds, what infinities, NaN and integers that reach 2^63 make of
  * operators, and complex numbers: the numbers of the original runtime, or of PyTorch where the original has none. */
 #include "runtime/kernels/test_rig.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* All tables together: sorted, free of duplicates, and every signature one that a Plan can read. */
 #include "runtime/kernel.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Data files: kept together, counted, and freed with the last program that reads from them.
  *
  * A program borrows the table of its external data for as long as it lives, and the only thing of ours that it lets

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A model file as bytes that nobody else can change.
  *
  * A mapped file can be truncated or rewritten in place by whoever may write it, and then the bytes under a running

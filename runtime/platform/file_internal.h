@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Inside runtime/platform: what a source of file.c knows about its file, for store.c. */
 #ifndef RUNTIME_PLATFORM_FILE_INTERNAL_H
 #define RUNTIME_PLATFORM_FILE_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Lines to stderr, one write a line so that threads do not mix theirs.
  *
  * The journal takes a line's level from a prefix "<N>"; whether it is the journal that reads stderr is told by

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Mapping a file descriptor with a readable page of zeros behind it.
  *
  * The whole range is reserved as anonymous read-only memory first and the file is laid over its front, so that

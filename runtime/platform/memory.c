@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory: the C library's heap for small things, whole pages from the kernel for large ones.
  *
  * Pages come with a readable page of zeros behind them, because fast kernels read in whole vectors and so

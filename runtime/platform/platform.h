@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a Linux process hands to the runtime: memory, time, files, log.
  *
  * runtime/ itself calls none of these; daemon/, clients/, ipc/ and tests do. This folder is its own static

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* SIGBUS inside memory that somebody else can take away.
  *
  * A file that loses pages while it is mapped (truncated, a hole punched where the file system is full, a bad disk)

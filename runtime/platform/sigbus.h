@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of mappings in which a SIGBUS is forgiven. Internal to runtime/platform. */
 #ifndef RUNTIME_PLATFORM_SIGBUS_H
 #define RUNTIME_PLATFORM_SIGBUS_H

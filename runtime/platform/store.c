@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A store in a folder: what was made of a program, one file a variant, found again by the program's contents.
  *
  * Which program it is says the SHA-256 of its bytes, and where it has data files, that of the digests of them all. A file's

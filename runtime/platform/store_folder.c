@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The folder of a store: its names, its records, and how it is kept small.
  *
  *     HEX.kept     one thing that was made of a program (store.c); HEX stands for the program's contents and the variant

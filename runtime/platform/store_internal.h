@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Inside runtime/platform: the folder of a store, and the files in it. */
 #ifndef RUNTIME_PLATFORM_STORE_INTERNAL_H
 #define RUNTIME_PLATFORM_STORE_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Data files: the exporter's own, shared by programs and outliving whoever opened them. */
 #include "runtime/platform/platform.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The host's services: memory, files that stay as they were, guard pages, and the SIGBUS guard. */
 #include "runtime/platform/platform.h"
 

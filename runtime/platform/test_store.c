@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What is kept of programs in a folder: found again for the same bytes and for no others, whatever happens to its files. */
 #include "runtime/platform/platform.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Writing a profile: a table an event, names shared where they are the same.
  *
  * A table lies in the file before what it refers to; so names come first here, then each event's two tables, then the

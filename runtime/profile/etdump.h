@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* ETDump: a profile as a file that ExecuTorch's Inspector reads, and that inferctl makes a trace for Perfetto from.
  *
  * One run ("Execute"). Its events are named as the original's: the whole "Method::execute", a kernel's instruction

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The buffer grows towards its front. Everything is aligned by its distance from the end, and et_fbw_finish makes
  * the whole a multiple of the largest alignment, so that it is aligned by its distance from the beginning too.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Writing a FlatBuffer.
  *
  * It is written back to front, so what is referred to is written before what refers to it: children first, then the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Noting events, one after the other, in an array that doubles.
  *
  * A trace cannot fail: without memory, or beyond the limit, events are lost and counted, and the run goes on as if

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Profile: how long each instruction of one run took, and each operator inside of delegates.
  *
  * Made for one request that somebody wants to look at, given to its run as a trace, written as ETDump (etdump.h)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Recording and writing: times of a clock that we turn, a dump read back by hand, little memory, and a run that is
  * the same with and without. */
 #include "runtime/program/flatbuffer.h"

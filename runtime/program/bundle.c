@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Bundled programs: the program inside.
  *
  * What must always be true: only the FlatBuffer's root is looked at, and what is found lies in its bytes. The program is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Bundled programs (`.bpte`): a program together with inputs and the outputs they should give.
  *
  * Source: ExecuTorch devtools/bundled_program/schema/bundled_program_schema.fbs (identifier BP08). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Bundled programs: the cases to try the program with.
  *
  * What must always be true: a tensor's data is exactly as long as its type and sizes say, so that whoever

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* External data. The file is a FlatBuffer with a header behind its identifier, like a program, and segments
  * behind that; each name refers to a segment and may say what tensor lies there.
  *

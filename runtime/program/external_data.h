@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* External data: a `.ptd` file, which holds tensors and blobs that a program refers to by name.
  *
  * Read whole at opening, as a program is: every offset is checked and decoded into own structs, and

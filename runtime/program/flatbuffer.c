@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The FlatBuffers reader.
  *
  * A buffer is: a 32-bit offset to the root table, optionally four characters that name the schema, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Reading a FlatBuffer that a stranger wrote.
  *
  * A reader (`struct et_fb`) and cursors into it: tables and vectors. A cursor is obtained only from a

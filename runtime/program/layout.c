@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Reading layouts.
  *
  * What must always be true: whoever has one can multiply its sizes without looking, and knows that its arrays are as long

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Layout: what a file says of a tensor: its type, its sizes, its dim order.
  *
  * Programs, bundled programs and external data write the same three fields, in tables of their own. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Program: opening, references, look-ups.
  *
  * A `.pte` begins with a FlatBuffer; behind its identifier may lie an extended header (`eh00`) that says how

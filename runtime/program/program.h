@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Program: one `.pte` file, verified once, immutable, shared by everybody.
  *
  * et_program_open walks the whole FlatBuffer and decodes everything that decides an address

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the parts of the program reader share: the Program itself, one opening in progress, and the field
  * numbers of the schema. Included by program*.c and by the tests that write programs. */
 #ifndef RUNTIME_PROGRAM_PROGRAM_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One method: its arenas, values, operators, delegates and instructions.
  *
  * A method's instructions come in chains that run one after the other, and a jump's destination counts from

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The value table of one method: scalars, tensors, lists.
  *
  * A tensor's bytes come from one of these:

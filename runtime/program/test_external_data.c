@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Data files made by hand, and the exporter's own where the models folder is beside the checkout. */
 #include "runtime/program/external_data.h"
 #include "runtime/program/flatbuffer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The FlatBuffers reader against buffers from the tests' builder and against broken ones. */
 #include "runtime/program/flatbuffer.h"
 #include "tests/support/fb_build.h"

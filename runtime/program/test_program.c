@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Programs that are as they should be: what the reader makes of each part. Refusals are in
  * test_program_refusals.c. */
 #include "runtime/program/bundle.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Real and made files, cut off at every length, with every bit turned over, and with the nth allocation
  * failing: an answer each time, never a crash, and nothing left behind. What still opens is walked.
  *

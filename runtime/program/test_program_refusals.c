@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Programs that must be refused, each with the sentence that says where and what. */
 #include "runtime/program/bundle.h"
 #include "runtime/program/program.h"

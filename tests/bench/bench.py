@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Every performance claim of the README, measured again.
 
     tools/debian13 tests/bench/bench.py --build build [--pairs N] [--seconds S] [--only NAME,...]

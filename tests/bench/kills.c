@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How long the daemon keeps what belonged to a client that was killed.
  *
  *     kills SOCKET MODEL N <LOG

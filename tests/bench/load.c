@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Clients that keep the daemon busy, or just sit there, and what each of them got.
  *
  *     load SOCKET SECONDS MODEL CLIENTS...

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A model that is one call of the test plug-in, with 256 floats in and out.
  *
  *     make_delegated WORD FILE.pte [ID]       (see tests/plugins/plugin.c)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A model that computes nothing, so that what is left of a request is inferd itself: one FP32 input of a given size,
  * one number out, which a kernel reads from the input's header without touching its elements.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A program of many operators that have next to nothing to do, so that what is left of a run is the executor: each adds
  * two single numbers: floats, or the int64 of which positions and counts are.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* OpenVINO called directly: how long runs of a payload take without the daemon and without a host process.
  *
  *     openvino_direct FOLDER PAYLOAD THREADS N

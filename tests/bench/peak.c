@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The most memory that a command had resident at once, which only the kernel knows when it has ended.
  *
  *     peak COMMAND [ARGUMENT...]      runs it, and prints {"peak_kb": …} on a line of its own after what it printed

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Build a program over the original runtime, for bench.py to compare with.
 #
 #     tests/bench/peer.sh PROGRAM.cpp     prints where what was built of it is

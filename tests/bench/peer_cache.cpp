@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Times loading a program on the original ExecuTorch runtime with the weight cache that its XNNPACK backend can keep on
 // disk, for versus.py.
 //

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The floor under every request: one small packet there and back between two processes over the same kind of
  * socket that inferd uses, blocking, with nothing else done. What inferd adds to a run is stated as a multiple of
  * this, since it is the part that the machine and its kernel decide.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Any programs, on inferd's runtime and on the original: a run, the first load, the most memory.
 
     tools/debian13 tests/bench/survey.py --build build --peer RUNNER [--pairs N] [--ms MS] [--threads N] [--json] DIR|FILE...

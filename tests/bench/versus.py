@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The same programs on inferd's runtime and on the original, in turn: latency, overhead, loading.
 
 Rows of bench.py, which hands itself in for what both use. Each measurement is a process of its own, original first,

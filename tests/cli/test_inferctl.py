@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """inferctl from outside: exit statuses, sentences, JSON, and that it says the same with the daemon and without.
 
     test_inferctl.py INFERCTL [INFERD [CLASSIFY]]

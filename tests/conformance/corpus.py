@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Run the whole corpus of one-operator programs through `inferctl verify --local`, and account for every file.
 
     corpus.py INFERCTL ARCHIVE BEYOND KNOWN [--absent BACKEND]... [--at-least N]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Loading a model and running it while memory runs out at the first, the second, the nth allocation.
  *
  *     test_out_of_memory {FILE.bpte [FILE.ptd]}...

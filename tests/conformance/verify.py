@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Run `inferctl verify` and hold it to a number of passes.
 
     verify.py INFERCTL --at-least N [--inferd INFERD] [--under FOLDER|ARCHIVE] [--atol A] [--rtol R] PATH...

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The core alone: linked with nothing but itself and its floor, given stub tables for all the rest, it opens a
  * program, makes a Plan, a Method and a frame, and runs, out of one static buffer. */
 #include "runtime/method.h"

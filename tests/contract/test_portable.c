@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A real program with the plain kernels, straight through Plan, Method and run.
  *
  *     test_portable FILE.bpte        exits with 77 where the file is absent

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Writes the program that test_core_static runs, to the file named by its argument: n times, the input is added
  * to a state and the result is told. Made with the tests' own writer, which needs a heap; so it is not part of
  * the test. */

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """The core of the runtime is small and asks nothing of a system.
 
     core.py [--limit BYTES] CORE.a BASE.a

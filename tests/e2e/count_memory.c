@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Preloaded into the daemon: counts how often it asks for memory, in a file that the environment names. */
 #include <fcntl.h>
 #include <stdatomic.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Starting, watching and ending the daemon, and talking to it past libinferd. */
 #include "tests/e2e/harness.h"
 

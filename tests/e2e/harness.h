@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The real daemon, one a test, in a folder of its own.
  *
  * It is started with private paths and a configuration of the test's, is ready when it says so (NOTIFY_SOCKET), and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the tests put into the daemon's repository: files of theirs, and programs made here. */
 #include "tests/e2e/harness.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A client at random. It speaks the wire itself, so that many requests of any kind can be on their way, and knows which
  * of its requests have no answer yet: an answer to any other is one too many. */
 #include "tests/e2e/player.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Player: a client that does anything at random, for tests of what must be true whatever clients do: each request is
  * answered exactly once, and with one of the answers that it can have. */
 #ifndef TESTS_E2E_PLAYER_H

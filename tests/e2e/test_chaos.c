@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Everything at once, with a memory budget that is too small for it: clients that open models and programs of their own, ask,
  * give up, hang up and are killed, while an administrator loads, unloads and has the configuration read again. Whatever is
  * asked is answered, what is answered well is right, and nothing is left in the end.

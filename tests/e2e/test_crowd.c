@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Many clients at once: streams side by side, clients killed under load, and requests ended in every way there is.
  *
  * What is random comes from a fixed seed, so a failure can be seen again: E2E_SEED and E2E_STEPS change it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A camera's memory: inputs and outputs lie in dma-bufs, the device writes and reads them between requests, and nobody
  * copies. Needs a kernel with udmabuf (tools/kernel starts one). */
 #include "tests/e2e/harness.h"

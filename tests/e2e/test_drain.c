@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of a daemon whose worker is answering.
  *
  * The server's loop is this test's own thread, so that it can be stopped at the one point that matters: the request has

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a request costs when everything is there: no memory, whether it runs on the loop, on a worker or beside others. */
 #include "tests/e2e/harness.h"
 

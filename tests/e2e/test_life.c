@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests that end early, clients that die, models that go, the daemon's own end and return. */
 #include "tests/e2e/harness.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Inputs and outputs that are no tensors: numbers, truth values, strings, and arguments that a program leaves out. */
 #include "tests/e2e/harness.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Several queues: plug-ins stand in for a GPU and an NPU, each with a queue of its own beside the CPU's. What runs on one
  * does not wait for the others, a request passes through all of them, and however it ends, it ends once. */
 #include "tests/e2e/harness.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a wrong or hostile client gets: an error for itself alone, with a sentence, and nothing left behind. */
 #include "tests/e2e/harness.h"
 

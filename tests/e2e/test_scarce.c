@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What runs out, and what does not answer: each is said to whom it concerns, and nobody else notices.
  *
  * A file system that does not answer is a process of the test's, which speaks FUSE to the kernel: it holds one file, whose

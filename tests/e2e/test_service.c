@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The daemon as systemd starts it: sockets that are there already, readiness, a watchdog, reload, its options. */
 #include "tests/e2e/harness.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Methods that share their mutable buffers, through the daemon: one state, whichever method a request is for, in the order
  * in which they were sent, counted once, kept until the last is closed; and who may not share is told why. */
 #include "tests/e2e/harness.h"

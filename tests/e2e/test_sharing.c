@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Several clients and one copy of a model: each gets its own answers, nobody another's. */
 #include "tests/e2e/harness.h"
 

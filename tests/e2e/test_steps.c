@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests in a step that takes its time, which another event meets.
  *
  * The server's loop is this test's own thread, and the helper is held at a gate, so that each test decides in which step
@@ -95,7 +96,7 @@ struct opening {
 	enum inf_status status;
 };
 
-static void opened(struct inf_open *open, enum inf_status status, const char *error, struct inf_model *serving)
+static void opened(struct inf_open *open, enum inf_status status, const char *error, struct inf_model *model)
 {
 	struct opening *o = ET_CONTAINER_OF(open, struct opening, open);
 	o->is_done = true;
@@ -121,8 +122,8 @@ static struct opening of_double(void)
 
 static const struct inf_model *find(const struct world *w, const char *model)
 {
-	const struct et_list_node *servings = inf_repository_models(w->server->repository);
-	for (const struct et_list_node *node = servings->next; node != servings; node = node->next)
+	const struct et_list_node *models = inf_repository_models(w->server->repository);
+	for (const struct et_list_node *node = models->next; node != models; node = node->next)
 		if (strcmp(ET_CONTAINER_OF(node, struct inf_model, node)->model, model) == 0)
 			return ET_CONTAINER_OF(node, struct inf_model, node);
 	return NULL;
@@ -205,9 +206,9 @@ static uint64_t load_double(struct world *w)
 	while (!open.is_done)
 		turn(w);
 	assert_int_equal(open.status, INF_OK);
-	const struct inf_model *serving = find(w, "double");
-	assert_non_null(serving);
-	return inf_model_memory(serving);
+	const struct inf_model *model = find(w, "double");
+	assert_non_null(model);
+	return inf_model_memory(model);
 }
 
 /* What makes room counts until it is gone; the load that needs it waits for that. */
@@ -230,8 +231,8 @@ static void test_room_is_waited_for(void **state)
 	while (find(&w, "double"))
 		turn(&w);
 	assert_false(other.is_done);
-	const struct inf_model *serving = find(&w, "other");
-	assert_true(serving && serving->state == INF_MODEL_LOADING);
+	const struct inf_model *model = find(&w, "other");
+	assert_true(model && model->state == INF_MODEL_LOADING);
 	open_gate(&w);
 	while (!other.is_done)
 		turn(&w);
@@ -293,8 +294,8 @@ static void test_own_that_nobody_keeps(void **state)
 	while (!own.is_done)
 		turn(&w);
 	assert_int_equal(own.status, INF_OK);
-	const struct inf_model *serving = find(&w, "double");
-	assert_true(!serving || serving->state != INF_MODEL_READY);
+	const struct inf_model *model = find(&w, "double");
+	assert_true(!model || model->state != INF_MODEL_READY);
 	while (find(&w, "double"))
 		turn(&w);
 	end(&w);
@@ -420,12 +421,12 @@ static void test_away(void **state)
 	struct inf_request closing = { .kind = INF_REQUEST_METHOD_CLOSE,
 		.method_close = { reset.method_reset.method } };
 	assert_int_equal(call(&w, raw, closing).status, INF_OK);
-	const struct inf_model *serving = find(&w, "hoarder");
-	assert_true(serving && serving->n_methods == 1);
+	const struct inf_model *model = find(&w, "hoarder");
+	assert_true(model && model->n_methods == 1);
 	open_gate(&w);
 	reply = next_reply(&w, raw);
 	assert_true(reply.id == id && reply.status == INF_OK);
-	while (serving->n_methods)
+	while (model->n_methods)
 		turn(&w);
 	e2e_raw_free(raw);
 	end(&w);

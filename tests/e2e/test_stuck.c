@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Workers that do not come back: seen, told, worked around, and no reason to end. A plug-in inside the daemon stands in
  * for an engine that hangs, or takes long: it waits at a FIFO until the test opens the other end. */
 #include "tests/e2e/harness.h"

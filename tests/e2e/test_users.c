@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One user at a limit, another one beside it: the refusal comes at once and names the limit and whose it is, and the other
  * does all of it at the same time. */
 #include "tests/e2e/harness.h"

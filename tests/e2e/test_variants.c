@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What becomes of models whose backend can't run them, or fails too often: their next variants, and the way back. */
 #include "tests/e2e/harness.h"
 #include "tests/support/make_program.h"

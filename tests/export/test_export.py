@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """tools/export without PyTorch: what the command line chooses, what the tables hold, what is printed at the end."""
 
 import ast

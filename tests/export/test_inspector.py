@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Our profiles in the hands of ExecuTorch's own Inspector.
 
     test_inspector.py INFERCTL MODELS

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Any bytes, opened as a data file. Every entry is looked at, and asked for by name. */
 #include "runtime/program/external_data.h"
 #include "tests/fuzz/fuzz.h"

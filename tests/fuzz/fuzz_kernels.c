@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Any bytes, taken as choices: which kernel, and what it is called with. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/hostile.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Any bytes as a payload of an engine that may not be here: what payload_target.c says of it, and that the OpenVINO plug-in, which
  * checks the same header by itself, agrees.
  *

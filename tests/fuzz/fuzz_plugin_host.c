@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A host process in the hands of a stranger, seen from the daemon: the proxy of a plug-in speaks with a thread that
  * answers what the input says.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a host process is sent, by anybody: the packets of the input go to et_plugin_serve, which has the
  * example's plug-in loaded, or one that has everything (plugin.c). Whatever comes, it must end when the
  * connection does, and leave nothing behind but the plug-in's library.

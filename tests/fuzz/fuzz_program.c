@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Any bytes, opened as a program and as a bundle. What opens is walked whole, and the walk aborts where the
  * reader broke a promise; memory must be back afterwards, also where it runs out half-way. */
 #include "runtime/program/flatbuffer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Any bytes, as what a client or a daemon sent. What decodes must be sayable again, and saying it again must change
  * nothing; memory must be back afterwards, also where it runs out half-way. The first byte chooses where. */
 #include "ipc/message.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Any bytes as an XnnpackBackend payload. What compiles is run in a context made from it, with arguments as the payload
  * says and once with a dimension changed: XNNPACK asserts, or reads out of bounds, on a graph that makes no sense, so
  * none may reach it. Memory must be back afterwards, also where it runs out half-way. Nodes that may be ours (override.h) are both: ours

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A plug-in for fuzz_plugin_serve that has everything a plug-in may have: instances, runs that are submitted, cancel,
  * reset, named data, buffers, statistics, events. It says nothing and remembers nothing between inputs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The replay: run each file of a corpus through its fuzz target once.
  *
  *     fuzz_NAME FILE|FOLDER...

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Writes the seeds of corpus/xnnpack: each kind of node once, valid, and the datatypes that constants have; and one for
  * each reason for which a payload is refused.
  *
@@ -168,15 +169,15 @@ static void chain(void)
 }
 
 /* Bfloats in every place that they may have: arguments, a filter, another constant, what is between nodes and what is read of an
- * output, beside floats and halves. */
-static void bfloats(void)
+ * output, beside floats and fp16. */
+static void bf16(void)
 {
 	struct make_xnn mk;
 	mx_init(&mk);
 	uint32_t in = value(&mk, ET_XNN_BF16, 1, 0, DIMS(3, 4)), layer = value(&mk, ET_XNN_BF16, 0, 0, DIMS(3, 4)),
 		 sum = value(&mk, ET_XNN_BF16, 0, 2, DIMS(3, 4)), turned = value(&mk, ET_XNN_BF16, 0, 0, DIMS(4, 3)),
 		 product = value(&mk, ET_XNN_FP32, 0, 0, DIMS(3, 3)), again = value(&mk, ET_XNN_BF16, 0, 0, DIMS(3, 3)),
-		 halves = value(&mk, ET_XNN_FP16, 0, 3, DIMS(3, 3));
+		 fp16 = value(&mk, ET_XNN_FP16, 0, 3, DIMS(3, 3));
 	uint32_t filter = constant(&mk, ET_XNN_BF16, DIMS(4, 4)), bias = constant(&mk, ET_XNN_FP32, DIMS(4)),
 		 other = constant(&mk, ET_XNN_BF16, DIMS(4));
 	const struct et_xnn_node any = { .min = -INFINITY, .max = INFINITY };
@@ -200,8 +201,8 @@ static void bfloats(void)
 	node.outputs[0] = product;
 	mx_node(&mk, MX_MATMUL, &node);
 	mx_node(&mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { product }, .outputs = { again } });
-	mx_node(&mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { again }, .outputs = { halves } });
-	write_seed(&mk, "made-bfloats", 3);
+	mx_node(&mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { again }, .outputs = { fp16 } });
+	write_seed(&mk, "made-bf16", 3);
 }
 
 /* A sigmoid of @made, which is broken or unusual. */
@@ -403,7 +404,7 @@ int main(int argc, char **argv)
 	weights("made-deconv", MX_DECONV, ET_XNN_FP32, false);
 	weights("made-deconv-qs8", MX_DECONV, ET_XNN_QCINT8, false);
 	chain();
-	bfloats();
+	bf16();
 	strange_values();
 	strange_nodes();
 	strange_headers();

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """What `meson install` puts where, and that a stranger can build against it.
 
     test_install.py BUILD-FOLDER CC

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """The rules of inferd's source tree that a machine can check.
 
-    lint.py [--root DIR] CHECK...      checks: includes calls text shape format
+    lint.py [--root DIR] CHECK...      checks: includes circles calls text words shape format
 
 Each broken rule is one line, `file:line: rule: what`; the exit status is 1 when
 there is one. The tables below are the rules; test_lint.py holds an example of
@@ -21,43 +22,71 @@ SKIP = 77
 #
 # Folder: the folders whose headers it may include, besides its own. The longest
 # matching folder (or file) decides. This is the table of docs/architecture.md.
-# "the Linux floor", runtime/platform, is what hands a process's heap, clock, files
-# and mappings to the runtime; the runtime's core must never see it.
+# runtime/platform gives the runtime a Linux process's heap, clock, files and
+# mappings; the runtime's core must never see it.
 
 BASE = ["runtime/base"]
-CORE = BASE + ["runtime"]  # the runtime's headers; not its kernels, not its host
-FLOOR = BASE + ["runtime/platform"]
+CORE = BASE + ["runtime", "runtime/program"]  # the runtime's headers; not its kernels, not its platform
+PLATFORM = BASE + ["runtime/platform"]
+KERNELS = CORE + ["runtime/kernels", "runtime/kernels/engine", "runtime/kernels/simd"]
+DELEGATE = CORE + ["delegates", "delegates/graph"]
+XNNPACK = DELEGATE + ["delegates/xnnpack/ukernels"]
+DAEMON = CORE + PLATFORM + ["config", "daemon/base"]
 
 MAY_INCLUDE = {
     "runtime/base": [],
-    "runtime": BASE,
+    "runtime/program": CORE,
+    "runtime": CORE,
     "runtime/kernels": CORE,
+    "runtime/kernels/simd": CORE,
+    "runtime/kernels/engine": KERNELS,
+    "runtime/kernels/aten": KERNELS,
+    "runtime/kernels/cadence": KERNELS,
+    "runtime/kernels/llama": KERNELS,
+    "runtime/kernels/quantized": KERNELS,
     "runtime/platform": CORE,
     "runtime/profile": CORE,
-    # delegates.h and the table of those compiled in; what callers of such a table have in common
-    "delegates": CORE + ["runtime/kernels", "delegates/inferd-delegate.h"],
+    # inferd-delegate.h, the table of the delegates that are compiled in, and what callers of such a table share
+    "delegates": CORE + ["runtime/kernels"],
     "delegates/graph": CORE,
-    # the one header that plug-ins and the compiled-in delegates are written to
-    "delegates/plugin": CORE + FLOOR + ["ipc", "delegates", "delegates/inferd-delegate.h"],
+    "delegates/direct": DELEGATE,
+    "delegates/plugin": CORE + PLATFORM + ["delegates"],
+    "delegates/plugin/host": CORE + PLATFORM + ["delegates", "delegates/plugin"],
+    # an in-process host (`isolation = thread`) needs two headers of the host's side
+    "delegates/plugin/proxy": CORE + PLATFORM + ["delegates", "delegates/plugin", "delegates/plugin/host"],
     # tries delegates of both kinds
-    "delegates/check": CORE + FLOOR + ["delegates", "delegates/direct", "delegates/plugin"],
-    "ipc": FLOOR,
+    "delegates/check": CORE + PLATFORM + ["delegates", "delegates/direct", "delegates/plugin/proxy"],
+    "delegates/xnnpack/ukernels": BASE,
+    "delegates/xnnpack/graph": XNNPACK,
+    "delegates/xnnpack/weights": XNNPACK + ["delegates/xnnpack/graph"],
+    "delegates/xnnpack/overrides": XNNPACK + ["delegates/xnnpack/graph", "delegates/xnnpack/threads.h"],
+    "delegates/xnnpack/threads.h": XNNPACK + ["delegates/xnnpack/graph"],
+    "delegates/xnnpack": XNNPACK + ["delegates/xnnpack/graph", "delegates/xnnpack/weights", "delegates/xnnpack/overrides",
+                                    "delegates/xnnpack/threads.h"],
+    "ipc": PLATFORM,
     "config": BASE,
-    "daemon": CORE + FLOOR + ["runtime/kernels", "runtime/profile", "delegates", "delegates/direct", "delegates/plugin", "ipc", "config"],
-    "clients": FLOOR + ["ipc"],
+    # A request's way through the daemon: client -> model -> queue; what comes back comes through tables of events.
+    "daemon/base": PLATFORM + ["config", "ipc"],
+    "daemon/queue": DAEMON + ["ipc"],
+    "daemon/model": DAEMON + ["ipc", "daemon/queue", "delegates", "delegates/direct", "delegates/plugin/proxy", "runtime/kernels"],
+    "daemon/context.h": DAEMON + ["ipc", "daemon/queue", "daemon/model"],
+    "daemon/client": DAEMON + ["ipc", "daemon/queue", "daemon/model", "daemon/context.h", "delegates/plugin/proxy", "runtime/profile"],
+    "daemon/loop": DAEMON + ["ipc", "daemon/queue", "daemon/model", "daemon/client", "daemon/context.h"],
+    # only main.c and server.c start the daemon
+    "daemon/main.c": DAEMON + ["daemon/loop", "daemon/context.h"],
+    "clients": PLATFORM + ["ipc"],
     # `inferctl --local` runs programs in its own process.
-    "delegates/inferd-delegate.h": [],
-    "clients/inferctl": CORE + FLOOR + ["runtime/kernels", "runtime/profile", "delegates", "delegates/direct", "delegates/plugin", "ipc", "config",
-                                        "clients"],
+    "clients/inferctl": CORE + PLATFORM + ["runtime/kernels", "runtime/profile", "delegates", "delegates/direct",
+                                           "delegates/plugin/proxy", "ipc", "config", "clients"],
     "clients/examples": [],  # <inferd.h>, as an application sees it
     "tests": ["*"],
-    "tools": CORE + FLOOR,
+    "tools": CORE + PLATFORM,
 }
 # Any other delegates/X: the runtime's headers and the engine-neutral graph, never another backend.
-ANY_DELEGATE = CORE + ["delegates", "delegates/graph", "delegates/inferd-delegate.h"]
+ANY_DELEGATE = DELEGATE
 
-# What a folder's own tests may use on top: something to run on and to compare with.
-TESTS_MAY = CORE + FLOOR + ["runtime/kernels", "delegates", "delegates/direct", "tests"]
+# What a folder's own tests may use on top: something to run on and to compare with, and the whole of their own module.
+TESTS_MAY = KERNELS + PLATFORM + ["delegates", "delegates/direct", "tests"]
 
 # Library's headers: the files (or folders, with a slash) that may include them. Tests may too.
 LIBRARIES = [
@@ -110,7 +139,25 @@ SOMEBODYS_FOLDER = r"(?<![\w.\-}$/])/(" + "|".join(["wo" + "rk", "ho" + "me", "U
 # Verbs whose promise the house rules make once for all.
 SELF_EVIDENT = r"_(init|deinit|free|ref|unref|at|name|info|stats)$|_n_\w+$|^__attribute__$"
 
+# Words of ours that gave way to the field's (docs/glossary.md): as a part of a file's name or of an identifier.
+WORDS = {
+    "own_context": "own_instance", "sole": "required", "crossing": "boundary", "crossings": "boundaries",
+    "twin": "duplicate", "twins": "duplicates", "rehearsal": "prebuilt", "fold": "reduce", "folded": "reduced",
+    "hot_spans": "span_ukernels", "hot_casts": "cast_ukernels", "et_hot": "et_ukernels", "et_map": "et_elementwise",
+    "et_line": "et_dim_apply", "sheet": "tile", "sheets": "tiles", "halves": "half or fp16", "bfloat": "bf16",
+    "bfloats": "bf16", "gemm8": "gemm_qs8", "sums8": "rowsum_qs8", "picture": "image", "pictures": "images",
+    "serving": "model", "servings": "models", "bury": "defer_free",
+    "buried": "deferred", "let_go": "release", "is_foreign": "is_uploaded", "is_for_now": "is_transient",
+    "is_away": "is_suspended", "remark": "diagnostic", "remarks": "diagnostics", "et_compiled": "et_model",
+    "et_context": "et_instance", "et_lane": "et_worker_threads", "lane_new": "threads_new", "et_host": "et_platform",
+    "et_xnn_own": "et_xnn_override", "et_xnn_part": "et_xnn_partition", "et_slot": "et_plan_worker",
+    "guest": "inline_worker", "slot_list": "value_list",
+}
+FILES_MAX = 40  # files of a product folder
+COLUMNS_MAX = 120  # of a comment's line, a tab being eight
+
 LINES_WARN, LINES_MAX = 800, 1000
+SPDX = "/* SPDX-License-Identifier: BSD-3-Clause */"
 ESSAY_MIN, TEST_ESSAY_MIN = 80, 30  # characters of the opening comment
 
 TEXT = (".c", ".h", ".py", ".sh", ".md", ".build", ".options", ".proto", ".conf", ".service", ".socket", ".ini",
@@ -186,16 +233,23 @@ class Lint:
     def folder_of(path):
         """The entry of MAY_INCLUDE that is @path's, or its delegate's own folder."""
         best = ""
+        if path.endswith(".h") or path.endswith(".c"):
+            exact = [f for f in MAY_INCLUDE if f == path]
+            if exact:
+                return exact[0]
         for folder in MAY_INCLUDE:
             if (path == folder or path.startswith(folder + "/")) and len(folder) > len(best):
                 best = folder
-        # clients/inferctl.c and clients/inferctl_bench.c belong to it as clients/inferctl/bench.c does
-        if path.startswith("clients/inferctl"):
-            best = "clients/inferctl"
         parts = path.split("/")
         if best == "delegates" and len(parts) > 2:
             best = "/".join(parts[:2])
+        if best == "delegates/xnnpack" and parts[2:3] == ["support"]:
+            best = "delegates/xnnpack/support"
         return best
+
+    @staticmethod
+    def is_core(folder):
+        return folder in ("runtime", "runtime/base", "runtime/program") or folder.startswith("runtime/kernels")
 
     def may_include(self, path):
         folder = self.folder_of(path)
@@ -207,6 +261,12 @@ class Lint:
         if is_test(path):
             allowed += TESTS_MAY
         return allowed
+
+    @staticmethod
+    def module_of(path):
+        """What a folder's tests may use the whole of: daemon, runtime/kernels, delegates/xnnpack ..."""
+        parts = path.split("/")
+        return "/".join(parts[:2]) if parts[0] in ("delegates", "clients") or parts[:2] == ["runtime", "kernels"] else parts[0]
 
     def check_includes(self):
         for path in self.sources():
@@ -235,11 +295,13 @@ class Lint:
         allowed = self.may_include(path)
         if "*" in allowed or self.folder_of(header) in allowed:
             return
+        if is_test(path) and self.module_of(path) == self.module_of(header):
+            return
         self.find(path, n, "include", f"{self.folder_of(path)} may not include {header}")
 
     def check_system_include(self, path, n, header):
         folder = self.folder_of(path)
-        core = folder in ("runtime", "runtime/base", "runtime/kernels")
+        core = self.is_core(folder)
         if core and not is_test(path) and header not in CORE_HEADERS:
             self.find(path, n, "core", f"the runtime's core is injected what it needs: no <{header}>")
 
@@ -248,12 +310,43 @@ class Lint:
             if re.fullmatch(pattern, header) and not is_test(path) and not is_under(path, places):
                 self.find(path, n, "library", f"{header} is for {', '.join(places)} only")
 
+    # --- circles
+
+    def check_circles(self):
+        """No circle of includes between nouns (a .c and its .h) of different folders."""
+        below = {}
+        for path in self.sources():
+            if is_test(path):
+                continue
+            noun = os.path.splitext(path)[0]
+            found = re.findall(r'(?m)^\s*#\s*include\s*"([^"]+)"', comments_blanked(self.text(path)))
+            below.setdefault(noun, set()).update(os.path.splitext(h)[0] for h in found)
+        for noun in below:
+            below[noun] = {n for n in below[noun] if n in below and n != noun}
+        reach = {}
+        for noun in below:
+            seen, todo = set(), list(below[noun])
+            while todo:
+                n = todo.pop()
+                if n not in seen:
+                    seen.add(n)
+                    todo += below[n]
+            reach[noun] = seen
+        told = set()
+        for noun in sorted(below):
+            circle = sorted(n for n in reach[noun] if noun in reach[n])
+            if noun in told or len({os.path.dirname(n) for n in circle}) < 2:
+                continue
+            told.update(circle)
+            for n in circle:
+                self.find(n + (".h" if n + ".h" in self.files else ".c"), 1, "circle", f"one of {len(circle)}: {', '.join(circle)}")
+
     # --- calls
 
     def check_calls(self):
         for path in self.sources():
             text = code_only(self.text(path))
-            core = self.folder_of(path) in ("runtime", "runtime/base", "runtime/kernels") and not is_test(path)
+            core = self.is_core(self.folder_of(path)) and not is_test(path)
             for n, line in enumerate(text.splitlines(), 1):
                 for name, instead in NEVER.items():
                     if re.search(rf"(?<![\w.>]){name}\s*\(", line):
@@ -293,17 +386,53 @@ class Lint:
                 if m:
                     self.find(path, n, "path", f"{m.group(0)}... is a folder of somebody's machine")
 
+    # --- words
+
+    def check_words(self):
+        whole = re.compile(r"(?<![A-Za-z0-9])(?:" + "|".join(sorted(WORDS, key=len, reverse=True)) + r")(?![A-Za-z0-9])")
+        for path in self.sources():
+            m = whole.search(os.path.basename(path))
+            if m:
+                self.find(path, 1, "word", f"{m.group(0)}: the field says {WORDS[m.group(0)]}")
+            for n, line in enumerate(code_only(self.text(path)).splitlines(), 1):
+                for identifier in re.findall(r"[A-Za-z_]\w*", line):
+                    m = whole.search(identifier.lower())
+                    if m:
+                        self.find(path, n, "word", f"{identifier}: the field says {WORDS[m.group(0)]}")
+
     # --- shape
 
+    def check_folders(self):
+        count = {}
+        for path in self.files:
+            if not path.startswith(("tests/", "docs/", "tools/")):
+                count[os.path.dirname(path)] = count.get(os.path.dirname(path), 0) + 1
+        for folder, n in sorted(count.items()):
+            if n > FILES_MAX:
+                self.find(folder, 1, "folder", f"{n} files; a folder holds at most {FILES_MAX}")
+
+    def check_columns(self, path, text):
+        in_comment = False
+        for n, line in enumerate(text.splitlines(), 1):
+            in_comment = in_comment or "/*" in line
+            if in_comment and len(line.expandtabs(8)) > COLUMNS_MAX:
+                self.find(path, n, "columns", f"a comment is at most {COLUMNS_MAX} columns wide")
+            if "*/" in line:
+                in_comment = False
+
     def check_shape(self):
+        self.check_folders()
         for path in self.sources():
             text = self.text(path)
+            self.check_columns(path, text)
             n_lines = text.count("\n")
             if n_lines > LINES_MAX:
                 self.find(path, n_lines, "size", f"{n_lines} lines; one noun fits in {LINES_MAX}, and reads well in 600")
             elif n_lines > LINES_WARN:
                 self.warnings.append(f"{path}: {n_lines} lines, more than {LINES_WARN}")
-            m = re.match(r"/\*(.*?)\*/", text, flags=re.S)
+            if not text.startswith(SPDX):
+                self.find(path, 1, "licence", f"the first line is {SPDX}")
+            m = re.match(r"/\*(.*?)\*/", text.removeprefix(SPDX).lstrip("\n"), flags=re.S)
             n_words = len(re.sub(r"[\s*]+", " ", m.group(1)).strip()) if m else 0
             if path.endswith(".c") and n_words < (TEST_ESSAY_MIN if is_test(path) else ESSAY_MIN):
                 self.find(path, 1, "essay", "open with what this is, what is always true, what it does not do")
@@ -319,7 +448,7 @@ class Lint:
         code = comments_blanked(text).strip()
         m = re.match(r"#ifndef (\w+)\n#define (\w+)\b", code)
         # An installed header's guard cannot know the folders of this tree.
-        names = [full, short] if path.startswith("clients/") else [full]
+        names = [full, short] if path.startswith("clients/") or short == "INFERD_DELEGATE_H" else [full]
         if not m or m.group(1) != m.group(2) or m.group(1) not in names or not code.endswith("#endif"):
             self.find(path, 1, "guard", f"a header is guarded by {full}")
 
@@ -364,7 +493,7 @@ class Lint:
                 self.find(".clang-format", 1, "format", r.stdout.decode(errors="replace").strip())
 
 
-CHECKS = ["includes", "calls", "text", "shape", "format"]
+CHECKS = ["includes", "circles", "calls", "text", "words", "shape", "format"]
 
 
 def main():

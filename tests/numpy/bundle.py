@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Bundled programs (.bpte, BP08) read in Python: the expected outputs, by a FlatBuffers walk of our own.
 
 Shares no code with the reader in runtime/, so that a mistake in one shows. Source of the layout:

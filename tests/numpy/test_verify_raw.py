@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """`inferctl verify` does not judge itself: NumPy judges its raw outputs again.
 
     test_verify_raw.py INFERCTL [--corpus ARCHIVE] [--seed N] [--cases N]

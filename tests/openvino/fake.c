@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* As much of OpenVINO's C interface as the plug-in uses, for tests where OpenVINO is not: three devices, and a model whose
  * one output is its one input plus 1. What it was asked is a text, a line a call, of which fake_log gives a copy.
  *

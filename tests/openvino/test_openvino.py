@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """OpenVINO behind the daemon and a host process, where OpenVINO is.
 
     test_openvino.py INFERD INFERCTL HOST PLUGIN MODELS

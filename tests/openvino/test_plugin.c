@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The OpenVINO plug-in against a stand-in for the library (fake.c): where it looks, what it sets before it imports
  * anything, what it refuses, and its runs. test_openvino.py does the same with the real one. */
 #include "delegates/inferd-delegate.h"

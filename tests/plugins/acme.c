@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A plug-in written from inferd-delegate.h alone, as an engineer of a vendor would: a filter with a memory, on a thread of
  * its own.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Kills host processes.
  *
  * Each is left to itself until it was given some runs, counted from when it was first seen: of all processes together

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Who kills the host processes of a backend, and what a test looks at afterwards. */
 #ifndef TESTS_PLUGINS_KILLER_H
 #define TESTS_PLUGINS_KILLER_H

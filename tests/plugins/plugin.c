@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A plug-in for tests, good and bad: what a payload does is what its text says.
  *
  *     scale        out = 2 * in                     named     out = in * the named data "factor"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """inferctl and plug-ins of a configuration: inspect asks them, infer --local runs on them.
 
     test_inferctl_plugins.py INFERCTL INFERD HOST PLUGINS MAKE_DELEGATED [NPU]

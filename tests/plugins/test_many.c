@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Several runs at once through one plug-in, whose host may be killed at any moment.
  *
  *     test_many process|thread    nobody is killed in the second */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory between inferd and a plug-in's host: what is used where it lies, what is copied, what is let go, and what a
  * client that takes its memory away can do.
  *
@@ -195,7 +196,7 @@ static void test_where_it_lies(void **state)
 
 /* --- what is let go ------------------------------------------------------------------------------------------ */
 
-static void test_let_go(void **state)
+static void test_release(void **state)
 {
 	struct bench b = { .fd = -1 };
 	float own[N] = { 0 };
@@ -500,7 +501,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_profile),
 	};
 	const struct CMUnitTest processes[] = {
-		cmocka_unit_test(test_let_go),
+		cmocka_unit_test(test_release),
 		cmocka_unit_test(test_after_crash),
 		cmocka_unit_test(test_strays),
 		cmocka_unit_test(test_lost),

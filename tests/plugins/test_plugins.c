@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Plug-ins, good and bad, through the proxy: what is computed, what is contained, what is said about it.
  *
  *     test_plugins process|thread    the second only for those that do no harm */

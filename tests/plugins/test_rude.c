@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Hosts that are rude, not broken: every packet of theirs can be read, but its time or its number is unexpected.
  *
  * The host is this program itself, when inferd starts it; how it behaves is its only option, "manner". */

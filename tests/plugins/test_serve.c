@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A host, spoken to packet by packet: the order in which things arrive, and what is not as it should be. */
 #include "delegates/inferd-delegate.h"
 #include "delegates/plugin/host/serve.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Programs that somebody brought: in a process of their own, whose crashes hurt nobody else. */
 #include "tests/plugins/killer.h"
 #include "delegates/plugin/proxy/plugin.h"

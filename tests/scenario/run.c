@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Plays a script against the scheduler on a virtual clock and checks what it expects.
  *
  * A file holds scenarios; `#` begins a comment. Times are in milliseconds of the virtual clock.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Lines of a file of scenarios, each with its number; `#` begins a comment.
  *
  * A scenario may stand for a family of them, one for each combination of values:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A file of scenarios, with its families written out. */
 #ifndef TESTS_SCENARIO_SCRIPT_H
 #define TESTS_SCENARIO_SCRIPT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A choice takes as few bytes of the input as its number of answers needs, so that a fuzzer's changes stay local. */
 #include "tests/support/choices.h"
 

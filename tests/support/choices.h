@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Choices, made by the bytes of a fuzzer's input, and then by numbers that a seed gives. */
 #ifndef TESTS_SUPPORT_CHOICES_H
 #define TESTS_SUPPORT_CHOICES_H

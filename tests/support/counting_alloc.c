@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory comes from malloc, so that the sanitizers see every piece by itself. */
 #include "tests/support/counting_alloc.h"
 

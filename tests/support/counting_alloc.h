@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* An allocator for tests: counts what is out, and fails at the nth call. */
 #ifndef TESTS_SUPPORT_COUNTING_ALLOC_H
 #define TESTS_SUPPORT_COUNTING_ALLOC_H

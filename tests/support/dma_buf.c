@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* udmabuf, from the kernel's include/uapi/linux/udmabuf.h: it wants a memory file that can't shrink. vgem, a graphics
  * device without a device, from include/uapi/drm/vgem_drm.h: its fences are what a real one's are. */
 #include "tests/support/dma_buf.h"

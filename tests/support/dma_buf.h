@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A device's memory for tests, where the kernel has udmabuf: a dma-buf over the pages of a memory file, through which
  * the test does what the device would. */
 #ifndef TESTS_SUPPORT_DMA_BUF_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Chance alone would rarely come further than a kernel's first check, so it is loaded: most tensors of a call have one
  * type and sizes from a few, most numbers are small, and the ends of their range come often. */
 #include "tests/support/draft.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a call of a kernel is to be, in structs that are easy to change: made from nothing by the signature, or copied
  * from a call that is known to be good, and then made worse. A draft has no memory: it points to its choices and, where it is
  * a copy, to what the good call's tensors hold. */

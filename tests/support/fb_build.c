@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The builder: a buffer that grows towards its front.
  *
  * Everything is aligned relative to the buffer's end, whose length fbb_finish pads to 16, so that it is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A FlatBuffer builder for tests: just enough to make valid and hostile buffers.
  *
  * It writes back to front, so what is referred to is made before what refers to it. A reference is the

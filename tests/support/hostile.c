@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Giving a draft its memory, making the call, and looking at what came of it. */
 #include "tests/support/hostile.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls of kernels that no exporter would make, made from choices.
  *
  * What a Plan and a run see to holds: the kinds of arguments that the signature names, dim orders that are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Programs by hand. Every value, operator and instruction is written into the FlatBuffer when it is made
  * and remembered by reference; a method's tables follow when the next one begins or all ends. Segments are
  * gathered on the side and put behind the FlatBuffer at the end. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Small programs (`.pte`) and bundles made by hand, for tests: valid ones in a few lines, hostile ones by
  * setting a field to what no exporter would write.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The rig's kernels and its runs. The kernels are deliberately plain: what they do must be seen at a glance,
  * since the tests reason about who wrote what when. */
 #include "tests/support/method_rig.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A program under test with everything around it: kernels that are easy to follow, a registry, a Plan, and
  * runs in which nothing else can go wrong.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The walk. Ranges are read at their ends only, which is where a wrong length shows: buffers in tests are
  * exactly as long as the file, so that the sanitizer sees one byte too many. */
 #include "tests/support/walk_program.h"

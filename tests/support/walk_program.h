@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Look at everything that a Program or a bundle holds, through the public interface, and insist that it keeps
  * its promises: every index exists, every tensor lies within its arena, every byte range can be read. */
 #ifndef TESTS_SUPPORT_WALK_PROGRAM_H

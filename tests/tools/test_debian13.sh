@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # tools/debian13, tried from outside: what it prints, what it returns, what it
 # leaves. Cheap, for the gate: the root exists by then or is made by the first
 # call. Each line of the report is `ok NAME`, `not ok NAME` or `skip NAME: WHY`.

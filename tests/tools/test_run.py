@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """tests/run.py counts right: small projects whose tests pass, fail, skip, hang, do not build or are not there.
 
 What the gate says about inferd is only worth what this says about the gate.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The backends: what each adds to an export.
 
 A backend is one function here that returns a Recipe: its partitioner, and where it has them a quantizer or a change

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What can be exported: the table of models.
 
 A model is one line here and one file in models/, whose build() returns a fixture.Fixture. This table is read

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The Python environment that exporting needs: made once, in the user's cache folder.
 
 It lies in ${XDG_CACHE_HOME:-~/.cache}/inferd/export-KEY; KEY is a digest of requirements.txt and of Python's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Fixture: what a file of models/ gives to be exported.
 
 One method, or several; each with its module, the inputs it is traced with, and the test cases that go into the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """From a model and a backend to a program, and to the bundled program with its inputs and expected outputs.
 
 Each export runs in a process of its own, forked after PyTorch has been imported: compilers of vendors abort, leak and

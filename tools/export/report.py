@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What is said at the end: a line for each model, and a table of time and size."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Inside a host: what it holds. Shared by serve.c (the loop), payload.c (payloads and named data), mapped_memory.c
  * (clients' memory) and run.c. */
 #ifndef DELEGATES_PLUGIN_HOST_HOST_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Loading a plug-in: the one symbol, and the table that it gives, which is checked before anything of it is used.
  *
  * The library's own constructors run before that; they are the first thing of it that runs in the sandbox. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Library: a plug-in's shared object and its table, checked. */
 #ifndef DELEGATES_PLUGIN_HOST_LIBRARY_H
 #define DELEGATES_PLUGIN_HOST_LIBRARY_H

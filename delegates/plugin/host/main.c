@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* inferd-delegate-host: the process around one plug-in. Started by inferd alone, which leaves it two sockets. */
 #include "delegates/plugin/host/serve.h"
 #include "delegates/plugin/wire.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Clients' memory in a host: the parts that runs read and write.
  *
  * inferd shares a memory file once; each argument of a run names one, with an offset. Of the file only the argument's

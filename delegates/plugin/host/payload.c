@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Payloads in a host: mapped, described to the plug-in, freed; and the named data that it asks for meanwhile.
  *
  * The specs lie behind the payload in the memory file that inferd sent; they are checked as if a stranger had written

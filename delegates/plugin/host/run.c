@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Instances and runs in a host.
  *
  * Completions and events are told apart by running numbers that are never used again, not by addresses: one that comes

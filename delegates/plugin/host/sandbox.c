@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The sandbox of a host process: no privileges needed to enter it, no way back.
  *
  *   no_new_privs  nothing it runs gains rights

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sandbox: what a host process gives up before it loads its plug-in. */
 #ifndef DELEGATES_PLUGIN_HOST_SANDBOX_H
 #define DELEGATES_PLUGIN_HOST_SANDBOX_H

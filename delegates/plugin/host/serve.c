@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Answering inferd's calls with the plug-in's functions.
  *
  * Several threads, as many as runs may be in flight and two more, each take the next packet from the one socket, so

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Serve: the host's side of a plug-in, in a process of its own or on a thread. */
 #ifndef DELEGATES_PLUGIN_HOST_SERVE_H
 #define DELEGATES_PLUGIN_HOST_SERVE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The proxy of a plug-in: its configuration, its facts, and a host process whenever one is needed.
  *
  * A host is started by whoever needs it next, one at a time, when the restart policy allows it; the watcher ends it.

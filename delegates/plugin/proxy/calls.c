@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls: what was asked of a host, and who receives the answers.
  *
  * A wake-up is most of what a small run costs, so a thread that waits for an answer receives it itself. There is one

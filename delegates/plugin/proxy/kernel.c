@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators that a plug-in brings along: kernels like any other, which run over there. Each has one context
  * and a lock, on a worker's thread, which waits: kernels are small. A tenant's backend has its own, and a
  * process from the Plan's beginning to its end, so that no run has to start one. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* From a pipe to the log.
  *
  * A library may print anything: control characters become '?', a long line is cut into several, and what exceeds 50

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Lines: what a plug-in's library prints, as lines of the log, and not too many of them. */
 #ifndef DELEGATES_PLUGIN_PROXY_LOG_LINES_H
 #define DELEGATES_PLUGIN_PROXY_LOG_LINES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Payloads of a plug-in.
  *
  * A payload is copied once into a sealed memory file, which is what every host that is started is given. What a host

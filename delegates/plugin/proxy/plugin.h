@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Plugin: a backend from a shared object, as the runtime sees any other.
  *
  * The shared object (see delegates/inferd-delegate.h) is loaded by inferd-delegate-host, a process for each plug-in.

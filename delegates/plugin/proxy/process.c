@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Starting and ending a host: a process with two sockets and a pipe for what its library prints, or a thread.
  *
  * The process gets nothing else of ours: no descriptor, no signal mask, and of the environment only what decides where

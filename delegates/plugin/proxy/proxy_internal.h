@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Inside the proxy of a plug-in: its process, the calls to it, who listens. Shared by the proxy's files. */
 #ifndef DELEGATES_PLUGIN_PROXY_PROXY_INTERNAL_H
 #define DELEGATES_PLUGIN_PROXY_PROXY_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* When a host that crashed may come back.
  *
  * The first crash in a while costs nothing: the next call starts the host at once. Each further one within the window

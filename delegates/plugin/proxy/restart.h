@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Restart: whether and when a host that ended is started again. A function of its crashes and the time. */
 #ifndef DELEGATES_PLUGIN_PROXY_RESTART_H
 #define DELEGATES_PLUGIN_PROXY_RESTART_H

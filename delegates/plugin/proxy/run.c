@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Contexts and runs of a plug-in, over there.
  *
  * Tensors are used where they lie: in memory that the host shares (shared_memory.c), by its number and an offset. What lies

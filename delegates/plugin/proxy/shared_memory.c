@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared: memory of this process that a host may map, too.
  *
  * Clients' regions and the arenas of programs are made known here (import_memory); a run then finds the one that a

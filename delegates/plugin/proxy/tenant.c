@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Processes for programs that somebody brought.
  *
  * All models of the repository share one host process: who put them there is trusted to have tried them. A program

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The restart policy on a clock of its own. */
 #include "delegates/plugin/proxy/restart.h"
 

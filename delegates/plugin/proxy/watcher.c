@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The watcher: a thread that looks after a host while others use it.
  *
  * It reads what the library prints and what the host asks for, keeps the time that calls may take, notices when the

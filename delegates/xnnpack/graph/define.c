@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How each kind of node is told to XNNPACK: one short function each, named in the table of kind.c.
  *
  * Everything was checked before (payload.c, shape.c); what XNNPACK still refuses comes back as its status. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Transposes between a payload and its arguments.
  *
  * XNNPACK wants pictures channels last, programs keep them channels first; so exporters transpose what comes into a payload

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Filters and biases of half the width.
  *
  * XNNPACK's convolutions of half floats are given their filters and biases as floats, which it rounds to what they were; so are

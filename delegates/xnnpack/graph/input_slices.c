@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Where slices of arguments begin.
  *
  * A network that takes its steps one after the other has a payload for each of them, and these differ by nothing but the step that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Where in its arguments a payload begins to read, where that is not their first element. */
 #ifndef DELEGATES_XNNPACK_GRAPH_INPUT_SLICES_H
 #define DELEGATES_XNNPACK_GRAPH_INPUT_SLICES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of node kinds.
  *
  * The field lists follow the tables of ExecuTorch's schema.fbs; several kinds share one. A kind without

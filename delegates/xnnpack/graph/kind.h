@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The kinds of node that a payload can have: one row each.
  *
  * Adding one is a row in kind.c and, where no existing function serves, one that infers shapes (shape.c) and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Graphs with bfloats (bf16), as ExecuTorch's XNNPACK (92a7ad5) does them: in floats.
  *
  * Debian's (4ea82e5) knows nothing but the datatype's name. The original's has a few kernels more, but makes floats of what its nodes

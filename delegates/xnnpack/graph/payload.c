@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The payload's decoder.
  *
  * A payload is a stranger's: XNNPACK itself asserts, or reads out of bounds, when a graph makes no sense, so

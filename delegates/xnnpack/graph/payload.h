@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What an XnnpackBackend payload says, decoded.
  *
  * A payload is a header ("XH00"), a FlatBuffer that describes a graph of values and nodes, and constants,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What only the whole graph shows: whether the nodes fit together.
  *
  * The decoder (payload.c) has read values and nodes one by one. Here each node's inputs must have been written

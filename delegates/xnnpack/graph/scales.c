@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which scales XNNPACK's 8-bit kernels take.
  *
  * They multiply with integers of few digits, so the ratio of an input's scale to the output's must lie between bounds;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Shapes: what each node makes of its inputs' shapes, and which it must never be given.
  *
  * XNNPACK computes shapes as well, but takes much on trust: the channels of a convolution's input, for one,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a graph says in more steps than it needs.
  *
  * Exporters quantize around what they know to be an operator. Where a quantized model pads, it says: make floats, pad, make

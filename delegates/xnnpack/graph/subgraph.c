@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Building XNNPACK's subgraph and its runtime from a decoded payload.
  *
  * A subgraph is cheap: it names values and nodes and points at constants. A runtime made of it owns

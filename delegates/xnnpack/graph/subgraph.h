@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* From a decoded payload to XNNPACK's graph. */
 #ifndef DELEGATES_XNNPACK_GRAPH_SUBGRAPH_H
 #define DELEGATES_XNNPACK_GRAPH_SUBGRAPH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Arguments that lie as XNNPACK wants them: the same results, to the last bit, whichever of them do. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/support/test_args.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Filters and biases of half floats: the same results as of floats that say the same. Layers of halves throughout. Rows of them quantized at run time. And what
  * no convolution may be given. */
 #include "delegates/xnnpack/model.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Each kind of node that computes element by element or moves elements, against a line of C: the numbers that kind.c gives
  * to the schema's kinds, and the parameters that define.c hands on. */
 #include "delegates/xnnpack/support/test_args.h"

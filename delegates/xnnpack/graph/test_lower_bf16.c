@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Payloads with bfloats (bf16): what is rounded and what is not, in numbers whose products and sums are exact until something is; and
  * what is refused. */
 #include "delegates/xnnpack/ukernels/bf16.h"

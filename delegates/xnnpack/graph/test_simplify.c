@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What simplify.c makes of a graph computes the same, to the last bit, and in fewer nodes. The graph it is compared with
  * is the same one, but for two values that are outputs too: what somebody else reads stays as it is. */
 #include "delegates/xnnpack/ukernels/gemm.h"

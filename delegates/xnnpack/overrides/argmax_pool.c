@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The largest of windows that tile a picture of floats, and which element of the window it is.
  *
  * XNNPACK takes neither padding nor windows of one element. The original reads the nearest element there is where a window lies

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The average of windows of which some lie wholly in the padding, which XNNPACK does not take.
  *
  * An output is the sum of what of its window lies in the picture, divided by how many those are, a channel each, within the limits.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Bfloats become floats and floats bfloats, or floats that are rounded as if they had been such (lower_bf16.c). */
 #include "delegates/xnnpack/ukernels/bf16.h"
 #include "delegates/xnnpack/overrides/override.h"

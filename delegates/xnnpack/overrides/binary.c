@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators of two numbers that XNNPACK rounds otherwise than the original, or does not do.
  *
  * Of 8 bits: quotients and the larger or smaller one, for which neither has a kernel: they make floats, and quantize what

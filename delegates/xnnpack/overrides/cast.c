@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Numbers of one datatype as those of another, where XNNPACK rounds halves away from 0 and the original to the even number.
  *
  * That is wherever neither has a kernel: to int32, and to 8 bits from int32 and bfloats and, unsigned, from halves. All of these go by

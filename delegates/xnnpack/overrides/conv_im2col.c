@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Convolutions in groups or with gaps, and transposed ones of every form, by windows that are copied (im2col.h): those that
  * XNNPACK cannot do, or whose NaNs it loses (gemm.h), those of halves, which others than Debian's compute in halves, and those of floats
  * in groups, or with gaps, of which it fills up to whole panels of 32 channels.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Convolutions and fully connected layers of floats or halves, as matrix products (gemm.h, implicit_im2col.h).
  *
  * Layers of few columns are done here however small they are: XNNPACK loses their NaNs (gemm.h). So are those of halves, where the

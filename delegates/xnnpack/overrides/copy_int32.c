@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Elements put elsewhere, of datatypes that XNNPACK does not move: int32 and qint32.
  *
  * Each such node is one block that is copied, or several (what is concatenated), from steps of their own in the input to steps of

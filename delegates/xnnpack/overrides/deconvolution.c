@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Transposed convolutions of floats, as convolutions of stride 1 (implicit_im2col.h).
  *
  * Outputs that lie a stride apart, a phase, are made with the same part of the filter: those taps that lie a stride apart,

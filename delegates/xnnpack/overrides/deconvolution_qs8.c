@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Transposed convolutions of 8-bit integers, as products by phases (deconvolution.c) of what gemm_qs8.h multiplies.
  *
  * Of a part of the picture a sheet is made: its pixels, made unsigned, with what stands for zero around them. A window's row of taps is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Products of two matrices of which both are computed, in halves: batches of them, and fully connected layers whose filter or bias is
  * computed, these in floats, too. The right one is packed anew in each run, a panel at a time, on the stack.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Fully connected layers of rows quantized at run time, and the conversions that quantize them (gemm_qs8.h).
  *
  * A conversion and the layers that read it are done here together or not at all, which partition.c sees to: what is between them

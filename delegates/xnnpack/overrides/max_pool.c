@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The largest of windows that XNNPACK does not take: with strides that are longer than the window, of one element, or wholly in
  * the padding; with gaps and padding, where it would read beyond the picture; and of 8-bit numbers with limits that leave but one, which
  * it asserts.

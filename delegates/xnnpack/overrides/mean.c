@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Means of all pixels, of 8-bit numbers, rounded as ExecuTorch's XNNPACK rounds them.
  *
  * For n numbers with sum S, scale s and zero point z, and an output of scale t and zero point y, that one (92a7ad5) rounds

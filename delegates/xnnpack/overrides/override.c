@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Nodes that are done here instead of by XNNPACK.
  *
  * XNNPACK's graphs take no operators but its own, so each of these ends a runtime and begins another (partition.h). That costs

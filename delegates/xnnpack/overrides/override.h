@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The nodes that are done here instead of by XNNPACK: a row each in override.c. */
 #ifndef DELEGATES_XNNPACK_OVERRIDES_OVERRIDE_H
 #define DELEGATES_XNNPACK_OVERRIDES_OVERRIDE_H

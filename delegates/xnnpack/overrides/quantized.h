@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Numbers of 8 bits with one scale as floats and back, for what is done here instead of by XNNPACK.
  *
  * As ExecuTorch's XNNPACK (92a7ad5) has it where no kernel does it at once: a float is multiplied with one over the scale, the

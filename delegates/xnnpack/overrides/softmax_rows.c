@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Softmax of short rows of halves, in vectors of the processors that have them (softmax_fp16.h), where there are enough to be worth a cut.
  * Longer rows, and those of floats, are XNNPACK's; but those that become longer from run to run are done here, too. */
 #include "delegates/xnnpack/overrides/override.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Values of int32 and qint32: elements that are moved here, as XNNPACK moves those of floats; what they are padded with; what XNNPACK
  * computes with them, within limits. */
 #include "delegates/xnnpack/model.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Transposed convolutions of 8 bits, of every form, against plain loops, to the bit: with a scale for all or one a channel, signed and
  * unsigned, at sizes that change from run to run, less than a stride among them. */
 #include "delegates/xnnpack/model.h"

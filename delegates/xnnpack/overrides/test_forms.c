@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Convolutions, depthwise and transposed ones and linear layers of every form against plain loops, of floats and halves, with
  * infinities and what is no number among inputs and weights: a zero around the picture is multiplied, too. Sums of halves are exact, so
  * order does not matter. */

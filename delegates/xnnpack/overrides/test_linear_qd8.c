@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Fully connected layers of rows quantized at run time, done here against XNNPACK's: sizes, batches, shapes that change, one thread
  * and several, two layers of the same rows; and who may not be done here. */
 #include "delegates/xnnpack/model.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Transposes that are done here, and convolutions, transposed ones and fully connected layers against XNNPACK's: filters, paddings
  * and strides, shapes that change, one thread and several, one filter for two nodes. */
 #include "delegates/xnnpack/model.h"

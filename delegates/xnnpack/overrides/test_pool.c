@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Poolings that are done here, max and average, against the plain definition: every datatype, windows that XNNPACK does not take, limits, threads,
  * shapes that change; between nodes of XNNPACK's, whose values cross. */
 #include "delegates/xnnpack/model.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Colours of 8 bits made into pixels, with floats before them or not, against XNNPACK's, to the bit: few of them and many, signed and
  * unsigned, at heights that change from run to run, on one thread and several. */
 #include "delegates/xnnpack/model.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Pictures of a few colours, one after the other, made into pixels: what most networks begin with.
  *
  * XNNPACK moves squares of 8 × 8, of which three colours are the smaller part. Here each colour is read as it lies and all of

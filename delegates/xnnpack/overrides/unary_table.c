@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators of one 8-bit number, looked up in a table, where XNNPACK's table is another one than the original's.
  *
  * XNNPACK makes a float of each of the 256 numbers, applies the operator, and quantizes (quantized.h). Which way it rounds shows where a

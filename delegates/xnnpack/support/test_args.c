@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the tests here have in common: arguments, one run of one payload, and two payloads whose results can be
  * computed in a few lines. Failures end the test. */
 #include "delegates/xnnpack/support/test_args.h"

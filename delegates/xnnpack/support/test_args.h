@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* For tests of this folder that run payloads made by hand: see test_args.c. */
 #ifndef DELEGATES_XNNPACK_SUPPORT_TEST_ARGS_H
 #define DELEGATES_XNNPACK_SUPPORT_TEST_ARGS_H

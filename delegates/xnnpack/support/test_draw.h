@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Numbers drawn for tests, the same in every run. */
 #ifndef DELEGATES_XNNPACK_SUPPORT_TEST_DRAW_H
 #define DELEGATES_XNNPACK_SUPPORT_TEST_DRAW_H

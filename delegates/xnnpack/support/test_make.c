@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The counterpart of the decoder: writes payloads as the exporter does, on top of the FlatBuffer builder for tests.
  *
  * It takes the layout of a node's table from kind.c, so a mistake there would not show here; the exporter's own files,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* For tests of this folder: payloads made by hand, valid ones in a few lines and hostile ones by setting a field.
  *
  *     struct make_xnn mk;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A miniature of the runtime for tests: it knows delegate calls and nothing else.
  *
  * Each tensor has memory of its own, so nothing here depends on a memory plan; what a delegate reads beyond the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* For tests of this folder: run programs that are nothing but delegate calls, straight through the delegate's table,
  * without the runtime's Plan and Method. Every tensor has memory of its own that ends at the last byte of a page;
  * the page behind is readable, the one behind that is not. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Bfloats as floats and back.
  *
  * Built once for each kind of processor (bf16_dispatch.c). */

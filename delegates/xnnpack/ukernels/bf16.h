@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Bfloats (bf16): the upper half of a float, for what is done here, as XNNPACK knows none. */
 #ifndef DELEGATES_XNNPACK_UKERNELS_BF16_H
 #define DELEGATES_XNNPACK_UKERNELS_BF16_H

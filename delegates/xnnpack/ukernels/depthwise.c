@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Depthwise convolutions: compiled several times, as runtime/kernels/simd/ukernels.c is.
  *
  * XNNPACK's kernels know no image, only a table with a pointer for each tap of each pixel; so they load an input and a

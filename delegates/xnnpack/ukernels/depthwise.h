@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Depthwise convolutions of floats, or of half floats (IEEE 754 binary16), NHWC: each channel has a filter of its own.
  *
  * depthwise.c is built once for each instruction set that is worth it; which one runs is decided by asking the processor.

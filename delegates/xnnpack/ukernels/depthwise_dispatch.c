@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which builds of depthwise.c this processor can run.
  *
  * Asked once for each run of a node. A build is never answered that needs an instruction which the processor lacks, so

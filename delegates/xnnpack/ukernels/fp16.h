@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Half floats (IEEE 754 binary16) as floats and back: for what is done here instead of by XNNPACK, and never much of it at once. */
 #ifndef DELEGATES_XNNPACK_UKERNELS_FP16_H
 #define DELEGATES_XNNPACK_UKERNELS_FP16_H

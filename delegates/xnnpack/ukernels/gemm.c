@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Matrix products: compiled several times, as depthwise.c is.
  *
  * What comes out is done in tiles of ROWS rows and a panel's width of columns, or a part of it. Of a panel of the
@@ -59,30 +60,30 @@ enum {
 #define CAT(a, b)  CAT_(a, b)
 #if defined(__AVX512FP16__)
 #define LANES 16
-#include "delegates/xnnpack/gemm_tile.inc"
+#include "delegates/xnnpack/ukernels/gemm_tile.inc"
 #undef LANES
 #define LANES 32
-#include "delegates/xnnpack/gemm_tile.inc"
+#include "delegates/xnnpack/ukernels/gemm_tile.inc"
 #undef LANES
 #define FULL 32
 #define FP16 16
 #elif defined(__AVX512F__)
 #define LANES 16
-#include "delegates/xnnpack/gemm_tile.inc"
+#include "delegates/xnnpack/ukernels/gemm_tile.inc"
 #undef LANES
 #define LANES 8
-#include "delegates/xnnpack/gemm_tile.inc"
+#include "delegates/xnnpack/ukernels/gemm_tile.inc"
 #undef LANES
 #define FULL 16
 #define FP16 8
 #elif defined(__AVX2__)
 #define LANES 8
-#include "delegates/xnnpack/gemm_tile.inc"
+#include "delegates/xnnpack/ukernels/gemm_tile.inc"
 #undef LANES
 #define FULL 8
 #else
 #define LANES 4
-#include "delegates/xnnpack/gemm_tile.inc"
+#include "delegates/xnnpack/ukernels/gemm_tile.inc"
 #undef LANES
 #define FULL 4
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Products of a matrix that is read where it lies and one that was packed: convolutions and fully connected layers
  * of floats, or of half floats (IEEE 754 binary16).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which builds of gemm.c this processor can run, and the filters that all of them read, packed alike: panel after
  * panel, each with its columns' biases and then the weights in the order in which they are multiplied, zeros where
  * there is no column. */

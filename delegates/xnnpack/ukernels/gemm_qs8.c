@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Products of 8-bit integers: compiled several times, as gemm.c is.
  *
  * With VNNI it is the same tile as there, 14 rows × 32 columns in 28 registers: a step is four elements of each row, spread

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Products of rows that are quantized at run time and a filter of 8-bit integers that was packed: fully connected layers of
  * dynamically quantized networks.
  *

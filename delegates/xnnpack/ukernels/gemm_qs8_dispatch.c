@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which builds of gemm_qs8.c this processor can run; the filters that all of them read, packed alike; and what rows are
  * quantized by, computed in one place, since a build that multiplies and adds in one step would round it otherwise.
  *

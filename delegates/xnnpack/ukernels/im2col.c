@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Windows, copied.
  *
  * The pixels of some windows, zeros among them, are copied to rows of their own, in the order of the filter's taps; such rows times

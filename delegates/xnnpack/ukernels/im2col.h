@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Windows of a picture times a packed filter, of any form: in groups, with gaps between taps, transposed ones, and where what lies
  * outside of the picture is multiplied like the rest of it.
  *

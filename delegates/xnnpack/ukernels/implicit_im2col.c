@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Windows as matrix products.
  *
  * Pixels are rows of the left matrix, where they lie. In a filter's row its columns and the channels follow each

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Windows of a picture times a packed filter: what convolutions and transposed ones are made of.
  *
  * Nothing is allocated, nothing can fail; any thread. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sums of columns of 8-bit numbers, in vectors of 16 bits, as many rows at once as these hold.
  *
  * Built once for each kind of processor (rowsum_qs8_dispatch.c). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sums of columns of 8-bit numbers. */
 #ifndef DELEGATES_XNNPACK_UKERNELS_ROWSUM_QS8_H
 #define DELEGATES_XNNPACK_UKERNELS_ROWSUM_QS8_H

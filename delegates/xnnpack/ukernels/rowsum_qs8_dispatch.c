@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which builds of rowsum_qs8.c this processor can run. Built for the baseline, as it never answers one that needs more. */
 #include "delegates/xnnpack/ukernels/rowsum_qs8.h"
 

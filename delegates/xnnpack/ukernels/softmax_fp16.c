@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Softmax of short rows of halves, with AVX-512: a row stays in registers and the nearest cache, where XNNPACK walks over it three times
  * and hands the largest number and the sum on through memory, which is most of the time that a short row takes. Of a long one the powers
  * wait where the result goes, and its numbers are read twice.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Softmax of short rows of half floats. */
 #ifndef DELEGATES_XNNPACK_UKERNELS_SOFTMAX_FP16_H
 #define DELEGATES_XNNPACK_UKERNELS_SOFTMAX_FP16_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Whether this processor can run softmax_fp16.c. Built for the baseline, as it never answers a build that needs more. */
 #include "delegates/xnnpack/ukernels/softmax_fp16.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* bf16.c: what is known of single numbers, and every build against arithmetic on whole ranges. */
 #include "delegates/xnnpack/ukernels/bf16.h"
 

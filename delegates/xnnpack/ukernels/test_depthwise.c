@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Each build of depthwise.c that this processor can run against a plain loop: in doubles, and in halves to the bit. */
 #include "delegates/xnnpack/ukernels/depthwise.h"
 #include "delegates/xnnpack/support/test_draw.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Softmax of halves against the definition, in doubles: rows of every length, with numbers of any size, in memory of exactly that size; and
  * what is no number. A row that the original computed comes out to the bit. */
 #include "delegates/xnnpack/ukernels/softmax_fp16.h"

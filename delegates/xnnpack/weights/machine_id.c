@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which XNNPACK and which processor: packed weights are good for no other.
  *
  * XNNPACK chooses among its kernels by what the processor can do, and each kernel wants its weights packed in its own

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Checking a body of packed weights, and finding blocks in it.
  *
  * The store vouches that the bytes are those that we wrote; still every offset is checked before it becomes an address.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Packed weights in a file: what lies where.
  *
  * The file is one body in a store (runtime/store.h): a header, a table of blocks, a table of payloads that were compiled

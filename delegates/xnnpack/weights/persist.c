@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Keeping what was packed: into the Program's store, by names that outlive the process.
  *
  * What is collected under the lock stays as it is: blocks neither change nor go away while the object lives, so it is written

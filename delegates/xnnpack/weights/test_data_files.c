@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Filters in a data file beside the program: what was packed of them is kept, and found again for the same contents of
  * both files only. */
 #include "delegates/xnnpack/support/test_run.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Packed weights that a store kept: the second load packs nothing and computes the same. */
 #include "delegates/xnnpack/ukernels/gemm.h"
 #include "delegates/xnnpack/ukernels/fp16.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What is packed once and shared: filters used in several ways, contexts after the first, payloads that are dropped, lanes
  * that run at the same time. */
 #include "delegates/xnnpack/threads.h"
@@ -171,7 +172,7 @@ static void test_one_filter_with_biases_apart(void **state)
 
 /* Each large filter's bytes are let go when it has been packed, by us or by XNNPACK, and not when all have; but none that
  * are a copy, none after the compilation, and none for what was packed before. */
-static void test_packed_is_let_go(void **state)
+static void test_packed_is_released(void **state)
 {
 	enum { N = 1 << 17 };
 	struct et_diag diag = { 0 };
@@ -625,7 +626,7 @@ int main(void)
 		TEST(transposed_in_too_many_ways),
 		TEST(ours_is_not_xnnpacks),
 		TEST(sizes_are_apart),
-		TEST(packed_is_let_go),
+		TEST(packed_is_released),
 		TEST(memory_is_filled),
 		TEST(nobodys_kernels_are_found_by_bytes),
 		TEST(dead_nodes),

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* XNNPACK's weights cache, as we need it.
  *
  * How XNNPACK (2024-11-08) uses the provider: a GEMM or convolution asks look_up first and packs nothing if there is

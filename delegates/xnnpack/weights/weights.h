@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Packed weights: made once for a Program, shared by all of its payloads, lanes and contexts; kept in the Program's store,
  * if it has one, and mapped from there when the Program is loaded again.
  *

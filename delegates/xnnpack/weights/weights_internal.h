@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What weights.c packs and finds, and persist.c writes. Included by these two. */
 #ifndef DELEGATES_XNNPACK_WEIGHTS_WEIGHTS_INTERNAL_H
 #define DELEGATES_XNNPACK_WEIGHTS_WEIGHTS_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators of two or three tensors or numbers, element by element.
  *
  * alpha of add and sub is an operand like the others (c), and so is the number of a Scalar overload: one

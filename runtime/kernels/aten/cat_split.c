@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators that put tensors together, take them apart, or write one into part of another.
  *
  * The part is a view of the output (or of the input), made like the ones in view_copy.c; the rest is copies. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Convolution in one, two or three dimensions, transposed or not, with groups and dilation, in any dim
  * order.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A convolution as its kernels see it. */
 #ifndef RUNTIME_KERNELS_ATEN_CONVOLUTION_H
 #define RUNTIME_KERNELS_ATEN_CONVOLUTION_H

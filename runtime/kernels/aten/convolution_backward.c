@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* convolution_backward: the gradients of a convolution's input, weight and bias.
  *
  * The only training operator besides max pooling's: double throughout, row by row of what each position of the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Convolutions of half and bfloat16 whose sums are short: each product and each sum is rounded, in the order of the
  * original, on which the result depends. Most of these are tiny, so the output is written as it comes. */
 #include "runtime/kernels/aten/convolution.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The plain way through a convolution: sums in double, or in integers, which wrap around.
  *
  * One output element after the other is what its kernel covers; transposed, each input element is spread over what it

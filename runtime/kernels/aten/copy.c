@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Copies: the whole of a tensor into another, of another type or dim order where the operator allows.
  *
  * Every one of them is et_view_cast over the two tensors; the dim order of the result is the output's own,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Distances between vectors: of all pairs from two sets, of all pairs within one, of two whole tensors.
  *
  * All are the p-norm of a difference, summed in double (differences, and powers of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators that gather rows into groups: _embedding_bag (sum, mean or largest of the rows of each bag) and
  * index_reduce (rows of one tensor combined into those of another). Indices are used from local copies. */
 #include "runtime/kernels/engine/index_copy.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* aten::_fft_r2c and _fft_c2r: Fourier transforms of real numbers, along any dimensions.
  *
  * One line at a time, in double. A line whose length has small factors is transformed by them (every n-th element for

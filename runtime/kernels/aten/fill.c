@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators that make tensors from numbers.
  *
  * empty gives zeros: what a tensor held before may be another client's. */

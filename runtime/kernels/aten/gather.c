@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators that choose elements by a tensor of indices along one dimension, or by a mask: gather, scatter,
  * index_select, embedding, masked_select, nonzero …
  *

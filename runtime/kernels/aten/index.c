@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* index and index_put: elements chosen by tensors of indices or masks.
  *
  * Index tensors may lie in memory that a client changes at any moment: each is copied to scratch first, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Matrix products: mm, bmm, addmm and their relatives.
  *
  * All of them prepare one operand description and call one product. Float and what computes as float runs

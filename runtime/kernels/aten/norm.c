@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Normalization: batch, layer and group norm.
  *
  * All of them end as out = x * factor + shift. Batch norm knows factor and shift of each channel beforehand

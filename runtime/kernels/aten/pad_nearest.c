@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators in which each output position shows one input position, dimension by dimension: padding by
  * reflection or replication, and enlarging to the nearest neighbour.
  *

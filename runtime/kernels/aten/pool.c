@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Pooling: the mean or the largest of a window, in two or three dimensions, regular or adaptive.
  *
  * What the operators differ in is where an output position's window lies; so each dimension first becomes a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* executorch_prim:: and the few aten:: operators that work on numbers, not tensors: what exporters emit
  * for sizes and loop counters.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators that draw random numbers: rand, randn, dropout.
  *
  * Nothing in here may ask the system for anything, so the generator (SplitMix64) starts from what differs between

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Reductions: sum, mean, prod, var, amax, argmax, any … each a row over the engine of reduce.h: what one of them does with the
  * numbers it is shown, and its arguments. */
 #include "runtime/kernels/engine/complex_elementwise.h"

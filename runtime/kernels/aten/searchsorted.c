@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Where numbers would stand in a sorted row: searchsorted, bucketize.
  *
  * Integers are compared as integers, anything else as doubles. A NaN stands behind all numbers, as in PyTorch.

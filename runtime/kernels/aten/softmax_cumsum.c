@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators along one dimension: softmax, cumulative sums and products.
  *
  * Each is a function of one line (dim_apply.h). Softmax of floats has a way of its own over the tensor as it lies (ukernels.c), for which

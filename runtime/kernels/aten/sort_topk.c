@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What comes first along one dimension: sorting, the k largest, the median.
  *
  * Each orders the indices of a line (dim_apply.h) by its values, NaN above everything. sort merges, which is stable,

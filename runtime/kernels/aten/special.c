@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Special functions: polygamma, the modified Bessel function I0, the incomplete gamma functions.
  *
  * Beyond what the original has. Each is a textbook series or continued fraction, summed in double until it no

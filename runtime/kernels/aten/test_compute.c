@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators that combine many elements: reductions, lines, norms, pools, products, convolution, sampling.
  * Small cases are worked out by hand; the fast ways of convolution and matrix product are held against the plain
  * double ones on larger random data, in three threads. */

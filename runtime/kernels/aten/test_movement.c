@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators that move elements or choose them: views, joins, indices, fills, numbers. Worked out by hand. */
 #include "runtime/kernels/test_rig.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Batch norm by the batch's own statistics, of planes of every kind: short ones that are put one behind the other, all of a
  * channel or as many as there is room for, and long ones. */
 #include "runtime/kernels/test_rig.h"

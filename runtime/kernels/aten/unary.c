@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators of one tensor, element by element: each is an expression and a row.
  *
  * Integers become float in the transcendental ones, and pass through ceil, floor, round and trunc. The

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators that mix neighbouring pixels: enlarging and shrinking a picture, and sampling it at positions
  * that another tensor gives.
  *

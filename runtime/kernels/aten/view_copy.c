@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators that show a tensor's elements in another arrangement: one view, one copy.
  *
  * Each function changes the view of its input as the operator's name says and hands it over; types and dim

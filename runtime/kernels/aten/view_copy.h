@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The views that slice, select, diagonal and as_strided make, checked: their scatter operators write
  * through the same ones. And a fill, which padding needs too. */
 #ifndef RUNTIME_KERNELS_ATEN_VIEW_COPY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* cadence:: what a program exported for Cadence's DSPs calls, as plain kernels.
  *
  * All of it is arithmetic on integers with a scale and a zero point. Here are the table, what goes by elements (one

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the kernels of cadence:: share: the rows' kinds, and numbers with a scale and a zero point. */
 #ifndef RUNTIME_KERNELS_CADENCE_CADENCE_H
 #define RUNTIME_KERNELS_CADENCE_CADENCE_H

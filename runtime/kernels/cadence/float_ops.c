@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* cadence::'s operators on real numbers: those that aten:: has too, go there; the others are plain loops.
  *
  * Weights of 8 bits with inputs of float (_w8a32_) are numbers times one scale; a rotation of positions (rope) turns pairs

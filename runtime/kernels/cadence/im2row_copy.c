@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* cadence::'s operators that move numbers and compute none: rows of what lies under a window, copies, masks.
  *
  * A row has all numbers that one output position of a convolution is made of, so that a convolution becomes a product of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* cadence::'s sums of products: linear and matmul, and what moves a window over an image, convolution and max pool.
  *
  * Rows of numbers are multiplied with one row for each output channel. Both lose their zero points on the way into

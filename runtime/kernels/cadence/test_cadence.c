@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Cadence's operators, against what ExecuTorch's own definitions in Python give (backends/cadence/aot/
  * ref_implementations.py; their multipliers have the other sign), and what is refused. */
 #include "runtime/kernels/test_rig.h"

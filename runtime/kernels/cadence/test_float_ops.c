@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Cadence's operators that move numbers, and those on real ones, against ExecuTorch's own definitions in Python (and of
  * the sum and product with a number in C++); and what is refused. */
 #include "runtime/kernels/test_rig.h"

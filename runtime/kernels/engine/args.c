@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Checks that many kernels share, and the sentences for when they fail.
  *
  * Whatever a client or a program can get wrong ends here as ET_E_INVALID_ARGUMENT with a sentence, before

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What every kernel asks of its arguments: dimensions counted from the end, lists, shapes, sentences.
  *
  * The signature already guarantees the kind of each EValue; values are checked here, at each run. */

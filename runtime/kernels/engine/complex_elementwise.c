@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Complex numbers, element by element.
  *
  * The original takes them in a handful of operators (add, sub, mul, div, abs, sum, bmm, cat, conversions and

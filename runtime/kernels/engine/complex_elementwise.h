@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Complex numbers: plain loops over double ones, for the few operators that the original takes them in. */
 #ifndef RUNTIME_KERNELS_ENGINE_COMPLEX_ELEMENTWISE_H
 #define RUNTIME_KERNELS_ENGINE_COMPLEX_ELEMENTWISE_H

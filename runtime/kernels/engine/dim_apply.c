@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Loading and storing the lines. Short lines live on the stack and are shared out to threads; long ones take
  * scratch memory, which belongs to one thread. */
 #include "runtime/kernels/engine/dim_apply.h"

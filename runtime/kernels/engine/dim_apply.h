@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The line engine: operators along one dimension that need a whole line of numbers at once.
  *
  * softmax, cumsum, sort, topk, median … take a line of the input and give a line of each output. The

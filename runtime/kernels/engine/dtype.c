@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The loaders and storers, three a type, made from one list of types.
  *
  * Each is a loop over a conversion that is one expression, with the unit-stride case apart so that it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Element types: how they promote, and how a run of them becomes numbers to compute with.
  *
  * Twelve element types, three classes to compute in: float (for float, half and bfloat16), double, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Running one elementwise operator: promote, broadcast, resize, then block by block.
  *
  * A call of no more than a block, whose tensors lie as the result does, is computed where they lie, without resizing or

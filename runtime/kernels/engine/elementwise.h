@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The elementwise engine: one loop for every operator that computes an element from elements.
  *
  * An operator is a row: which operands decide the common type, what that makes of integers, and one span

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The blocking around the tile of ukernels.c.
  *
  * One task is one panel of columns, as wide as a tile, times a range of rows. It packs the panel's rows

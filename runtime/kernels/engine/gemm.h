@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Matrix multiplication in float: C = begin + A B, blocked, packed and spread over threads.
  *
  * A is read where it lies. B is asked for in panels, so that it need not exist as a matrix: convolution

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Local copies of what decides addresses: indices and masks may lie in memory that a client changes while a
  * kernel runs, so they are copied to scratch, checked there and used from there. */
 #ifndef RUNTIME_KERNELS_ENGINE_INDEX_COPY_H

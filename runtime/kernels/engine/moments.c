@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Means and variances: several sums at a time, so that no addition waits for the one before, and short planes of a channel joined
  * first, so that they are few and long. */
 #include "runtime/kernels/engine/moments.h"

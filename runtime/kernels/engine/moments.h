@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sums and squares of distances: what means and variances are made of, in double. */
 #ifndef RUNTIME_KERNELS_ENGINE_MOMENTS_H
 #define RUNTIME_KERNELS_ENGINE_MOMENTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The reduction engine.
  *
  * It walks the kept dimensions on the outside and the folded ones, in their logical order, on the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The reduction engine: fold some dimensions of a tensor into one value each.
  *
  * An operator is a row: how to begin, how to take in a block of numbers, how to finish. The engine finds

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Reductions across rows: what is folded lies above each other, what is kept side by side.
  *
  * To go down one column after the other would touch a line of memory for each number. So many neighbours go down together,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Inside the reduction engine: what reduce.c is doing, and the folds of neighbours whose numbers lie in rows above each other. */
 #ifndef RUNTIME_KERNELS_ENGINE_REDUCE_INTERNAL_H
 #define RUNTIME_KERNELS_ENGINE_REDUCE_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Reductions along rows: what is folded lies one number behind the other, and rows are equally far apart.
  *
  * To go through the engine for each row takes longer than the numbers of a short one. So many rows are folded one after the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Inside the reduction engine: the folds of rows that lie in one piece, many rows at a time. */
 #ifndef RUNTIME_KERNELS_ENGINE_REDUCE_ROWS_H
 #define RUNTIME_KERNELS_ENGINE_REDUCE_ROWS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Elementwise operators: promotion, broadcasting, dim orders, and each function once, by PyTorch's semantics
  * worked out by hand. */
 #include "runtime/kernels/test_rig.h"

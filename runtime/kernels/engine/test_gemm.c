@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Products of matrices, against the plain definition: every way in which et_gemm goes about them, with rows, terms and columns on both
  * sides of where it changes its way, and a first value for each row or what C holds; nothing beside C is written. */
 #include "runtime/kernels/engine/gemm.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Reductions along rows and columns of every length and type: folded many at a time, they give what a plain loop over each
  * does. */
 #include "runtime/kernels/test_rig.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Operands that are broadcast over each other, in blocks of many short runs: they give what a plain loop does. */
 #include "runtime/kernels/test_rig.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How a sheet is put into a block and out of it: at once where its elements go on from row to row, and else what repeats is
  * read once. Nothing here looks at sizes: a sheet fits its block, with room for the slack behind it. */
 #include "runtime/kernels/engine/tile.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sheets: rows of a few elements each, as a block of numbers to compute with.
  *
  * Where operands are broadcast over each other the runs that all of them share are short. A span function is then called

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The strided copy and the walk below it.
  *
  * A copy is as many sheets, of pages of rows of runs, as the walk could not join: memcpy where both sides are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Views: tensors seen through changed sizes and strides, and how to walk several of them at once.
  *
  * permute, slice, select, expand, flip, stack, split … move bytes and compute nothing. Each is written as

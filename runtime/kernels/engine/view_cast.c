@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Conversion of elements from one type to another, as they lie or run by run.
  *
  * What has a function of its own for two types takes that; everything else goes by way of the class in which the elements

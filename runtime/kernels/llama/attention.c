@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* llama::'s attention: queries that look back at the keys and values of everything before them.
  *
  * What a language model's decoder is exported with (ExecuTorch's extension/llm): one operator that looks, one that

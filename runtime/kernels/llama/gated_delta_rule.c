@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* llama::gated_delta_rule: linear attention with a state that fades, and is corrected, token by token.
  *
  * Of each head there is a matrix, keys by values. A token lets it fade, asks it what it holds for the token's key, writes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* llama::fast_hadamard_transform: each row times a Hadamard matrix, by sums and differences alone.
  *
  * Rows of 2^n numbers, or of 28 times as many: then the 28 parts are transformed each for itself, and after that

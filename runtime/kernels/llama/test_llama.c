@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The operators of ExecuTorch's extension/llm, and the Fourier transforms of its optimized library, against what these
  * kernels of the original give; and what is refused. */
 #include "runtime/kernels/test_rig.h"

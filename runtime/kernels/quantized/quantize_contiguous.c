@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* No blocks of numbers that are the same everywhere, nor of integers as floats: one scale and zero point for all elements, or
  * for each of the stretches that channels or tokens make. The elementwise engine does the same with any operands, and is
  * what this is held against. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Quantizing and dequantizing where numbers and results lie alike: what quantized.c does, by loops over all of them at once. */
 #ifndef RUNTIME_KERNELS_QUANTIZED_QUANTIZE_CONTIGUOUS_H
 #define RUNTIME_KERNELS_QUANTIZED_QUANTIZE_CONTIGUOUS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* quantized_decomposed:: between real numbers and integers with scale and zero point.
  *
  * Quantizing and dequantizing are elementwise: scale and zero point are operands, given as numbers (per tensor)

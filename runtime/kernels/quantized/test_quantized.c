@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Quantized operators, embedding bags, distances, gradients and random numbers, worked out by hand. */
 #include "runtime/kernels/test_rig.h"
 #include "runtime/kernel.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Conversions between types of which vectors are made: compiled once for each instruction set, as ukernels.c is.
  *
  * Floats become integers as in dtype.c, whatever they are: those that an int32 holds need no care, and one

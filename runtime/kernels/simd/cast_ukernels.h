@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Conversions of what lies in one piece, for which only some processors have vectors: compiled once for each instruction set. */
 #ifndef RUNTIME_KERNELS_SIMD_CAST_UKERNELS_H
 #define RUNTIME_KERNELS_SIMD_CAST_UKERNELS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Compiled several times: the build defines ET_SPAN_UKERNELS_NAME and chooses the instruction set.
  *
  * What is in here has vectors on one processor and none on another: shifts by numbers that differ from element to element,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Span functions that only some processors have vectors for: compiled once for each instruction set, as ukernels.c is. */
 #ifndef RUNTIME_KERNELS_SIMD_SPAN_UKERNELS_H
 #define RUNTIME_KERNELS_SIMD_SPAN_UKERNELS_H

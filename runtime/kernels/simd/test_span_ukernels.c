@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Loops that are compiled for several instruction sets, each of them that this processor has, against plain ones: products of
  * what lies turned, distances, rows that are added up, conversions, divisions with a rest, and the Hadamard
  * transform. */

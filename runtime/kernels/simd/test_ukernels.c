@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Functions of ukernels.c against the C library's doubles, in each build of it that this processor can run. */
 #include "runtime/kernels/simd/ukernels.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Compiled several times: the build defines ET_UKERNELS_NAME and chooses the instruction set, from which the
  * widths below follow.
  *

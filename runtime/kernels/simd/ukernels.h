@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The innermost loops, compiled once for each instruction set that is worth it.
  *
  * ukernels.c is the only file built more than once: for the baseline of the architecture, and on x86-64 for

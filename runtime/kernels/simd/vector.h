@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Vectors of floats, as wide as the instruction set has them that this is compiled for: what ukernels.c is written in.
  *
  * Included once by each build of it; nothing else in the program has these names. */

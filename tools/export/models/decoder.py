@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A decoder's attention as ExecuTorch's extension/llm has it, with random weights: three positions in, their caches kept from run
 to run in buffers. Four steps are the test cases, to be run in order."""
 

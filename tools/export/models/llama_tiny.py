@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A Llama of two layers with random weights: one token and its position in, the next token's logits out. Keys and
 values of the tokens before are buffers; 32 steps are the test cases, to be run in order."""
 

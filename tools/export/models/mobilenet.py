@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """MobileNets of torchvision with random weights (the package has the real ones from elsewhere only)."""
 
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Small programs with random weights: each shows one thing a runtime has to have."""
 
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Silero's voice activity detector for 16 kHz, with the weights in the package silero-vad. The last 64 samples and
 the LSTM's state are buffers, so a stream is a sequence of calls with 512 samples each."""
 

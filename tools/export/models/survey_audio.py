@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Sound and series for the survey: recurrent layers, convolutions over time, filters, state."""
 
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Forms of programs for the survey: what the exporter's options make of small models, and what only few models hold."""
 
 import copy

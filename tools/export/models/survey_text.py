@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Text for the survey: encoders, decoders with a cache, encoder and decoder together."""
 
 import torch

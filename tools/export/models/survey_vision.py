@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Vision for the survey: architectures of torchvision, small pictures, random weights."""
 
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Random weights that are of use: settle() gives batch normalization the statistics that training would have
 left. Without them a deep network's answers shrink to nothing, and a runtime that answers zeros would agree."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """YOLO detectors: the architectures of the package ultralytics with random weights (it has the real ones from
 elsewhere only). The answer has 84 numbers for each of 2,100 places: a box and 80 classes."""
 
