@@ -34,23 +34,51 @@ static void note_problem(struct ctl_backends *b, const char *id, const char *nam
 		diag->text[0] ? diag->text : "not available");
 }
 
-void ctl_backends_open(struct ctl_backends *b, const struct et_log *log, const char *config, const char *cache)
+/* Open @delegate with the options of its section, if it has one. */
+static bool open_compiled_in(struct ctl_backends *b, const struct inferd_delegate *delegate,
+	const struct inf_config *config, struct et_diag *diag)
 {
-	*b = (struct ctl_backends){ .log = log, .config = config, .cache = cache };
+	struct et_option options[INF_CONFIG_OPTIONS_MAX];
+	struct et_direct_config direct = { .options = options };
+	for (uint32_t i = 0; i < config->n_backend_sections; i++) {
+		const struct inf_config_backend *section = &config->backend_sections[i];
+		if (strcmp(section->name, delegate->name) != 0 || section->path[0])
+			continue;
+		for (direct.n_options = 0; direct.n_options < section->n_options; direct.n_options++)
+			options[direct.n_options] = (struct et_option){ delegate->name,
+				section->options[direct.n_options].key, section->options[direct.n_options].value };
+	}
+	return et_direct_open(&b->entries[b->registry.n_backends], delegate, &direct, et_platform_allocator(), b->log,
+		       diag) == ET_OK;
+}
+
+int ctl_backends_open(struct ctl_backends *b, const struct et_log *log, const char *config_path, const char *cache,
+	char *text, size_t room)
+{
+	struct inf_config config;
+	struct inf_config_error error = { "" };
+	*b = (struct ctl_backends){ .log = log, .config = config_path, .cache = cache };
 	size_t n_tables = 0;
 	while (n_tables < et_n_kernel_tables && n_tables < ET_ARRAY_LEN(b->tables)) {
 		b->tables[n_tables] = et_kernel_tables[n_tables];
 		n_tables++;
 	}
 	b->registry = (struct et_registry){ b->tables, n_tables, b->entries, 0, et_order_run };
+	inf_config_init(&config);
+	if (config_path && inf_config_load(&config, config_path, &error) < 0) {
+		snprintf(text, room, "%s", error.text);
+		inf_config_deinit(&config);
+		return -1;
+	}
 	for (size_t i = 0; i < et_n_delegates && b->registry.n_backends < CTL_BACKENDS_MAX; i++) {
 		struct et_diag diag = { 0 };
-		if (et_direct_open(&b->entries[b->registry.n_backends], et_delegates[i], NULL, et_platform_allocator(),
-			    log, &diag) == ET_OK)
+		if (open_compiled_in(b, et_delegates[i], &config, &diag))
 			b->registry.n_backends++;
 		else
 			note_problem(b, et_delegates[i]->id, "", &diag);
 	}
+	inf_config_deinit(&config);
+	return 0;
 }
 
 void ctl_backends_close(struct ctl_backends *b)

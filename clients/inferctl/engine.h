@@ -38,7 +38,7 @@ struct ctl_engine_options {
 #define CTL_ENGINE_OPTIONS(to) \
 	{ "local", 'l', CTL_FLAG, &(to).is_local, NULL, "in this process, without the daemon" }, \
 	{ "config", 0, CTL_STRING, &(to).config, "FILE", \
-		"with --local: the daemon's configuration, whose plug-ins are used" }, \
+		"with --local: the daemon's configuration, whose plug-ins and options of backends are used" }, \
 	{ "cache", 0, CTL_STRING, &(to).cache, "DIR", \
 		"with --local: keep packed weights in this folder, and use what is there" }, \
 	{ "threads", 't', CTL_UINT, &(to).n_threads, "N", \

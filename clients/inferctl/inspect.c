@@ -372,8 +372,8 @@ static int inspect(struct inspect *in, const char *path, const struct ctl_string
 		return ctl_fail("%s", diag.text);
 	}
 	in->log = et_platform_log(ET_LOG_ERROR);
-	ctl_backends_open(&in->backends, &in->log, in->config, NULL);
-	if (ctl_backends_want(&in->backends, in->program, text, sizeof(text)) < 0)
+	if (ctl_backends_open(&in->backends, &in->log, in->config, NULL, text, sizeof(text)) < 0 ||
+		ctl_backends_want(&in->backends, in->program, text, sizeof(text)) < 0)
 		rc = ctl_fail("%s", text);
 	else if (in->ctl->is_json)
 		rc = print_json(in);

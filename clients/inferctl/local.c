@@ -549,7 +549,11 @@ int ctl_local_engine_new(struct ctl_engine **ret_engine, const struct ctl_engine
 	engine->base = (struct ctl_engine){ &local_ops, *options };
 	engine->log = et_platform_log(ET_LOG_WARNING);
 	/* One that is not here is no error until a program asks for it: the Plan then names those that are. */
-	ctl_backends_open(&engine->backends, &engine->log, options->config, options->cache);
+	if (ctl_backends_open(&engine->backends, &engine->log, options->config, options->cache, error->text,
+		    sizeof(error->text)) < 0) {
+		engine_free(&engine->base);
+		return -1;
+	}
 	if (options->cache) {
 		struct et_diag diag = { 0 };
 		engine->store = et_platform_store_new(options->cache, CACHE_BYTES, &engine->log, &diag);

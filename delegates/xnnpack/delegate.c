@@ -24,7 +24,8 @@
 struct et_xnn_backend {
 	struct et_allocator allocator;
 	size_t max_instance_bytes;
-	char machine[256];    /* the store's key; empty: nothing is kept */
+	uint32_t overrides_off; /* by the option, for models without an option of their own */
+	char machine[256];      /* the store's key; empty: nothing is kept */
 	pthread_mutex_t lock; /* programs */
 	struct et_list_node programs;
 	struct et_xnn_thread_sets thread_sets;
@@ -37,6 +38,7 @@ struct program_weights {
 	struct et_xnn_duplicates duplicates;
 	struct et_xnn_rehearsals rehearsals;
 	uint32_t n_users;
+	char machine[256 + 16]; /* the store's key: the backend's, and which overrides are off */
 };
 
 /* --- weights by Program ---------------------------------------------------------------------------- */
@@ -53,7 +55,7 @@ static struct program_weights *weights_find(struct et_xnn_backend *backend, uint
 	return NULL;
 }
 
-static struct program_weights *weights_get(struct et_xnn_backend *backend, uint64_t program,
+static struct program_weights *weights_get(struct et_xnn_backend *backend, uint64_t program, uint32_t overrides_off,
 	const struct inferd_delegate_store *store)
 {
 	const struct et_allocator *allocator = &backend->allocator;
@@ -61,9 +63,15 @@ static struct program_weights *weights_get(struct et_xnn_backend *backend, uint6
 	struct program_weights *entry = weights_find(backend, program, NULL);
 	if (!entry) {
 		entry = allocator->alloc(allocator->self, sizeof(*entry), _Alignof(struct program_weights));
-		struct et_xnn_weights *weights = entry ? et_xnn_weights_new(allocator, store, backend->machine) : NULL;
-		if (entry && weights) {
-			*entry = (struct program_weights){ .program = program, .weights = weights };
+		if (entry)
+			*entry = (struct program_weights){ .program = program };
+		if (entry && overrides_off) /* what is packed then is not what others look for */
+			snprintf(entry->machine, sizeof(entry->machine), "%s-%x", backend->machine, overrides_off);
+		else if (entry)
+			memcpy(entry->machine, backend->machine, sizeof(backend->machine));
+		struct et_xnn_weights *weights = entry ? et_xnn_weights_new(allocator, store, entry->machine) : NULL;
+		if (weights) {
+			entry->weights = weights;
 			et_xnn_duplicates_init(&entry->duplicates);
 			et_xnn_rehearsals_init(&entry->rehearsals, allocator);
 			et_list_append(&backend->programs, &entry->node);
@@ -95,17 +103,28 @@ static void weights_put(struct et_xnn_backend *backend, struct et_xnn_weights *w
 
 /* --- the table ---------------------------------------------------------------------------------------- */
 
-static int no_option(const struct inferd_delegate_pair *const *options, uint32_t n,
+/* Read the options of the backend or of a model. Without the option overrides *@overrides_off stays as it is. */
+static int read_options(const struct inferd_delegate_pair *const *options, uint32_t n, uint32_t *overrides_off,
 	struct inferd_delegate_message *message)
 {
-	if (!n)
-		return INFERD_DELEGATE_OK;
-	snprintf(message->text, sizeof(message->text), "XNNPACK has no option '%.100s'", options[0]->key);
-	return INFERD_DELEGATE_E_INVALID;
+	for (uint32_t i = 0; i < n; i++) {
+		if (strcmp(options[i]->key, "overrides") != 0) {
+			snprintf(message->text, sizeof(message->text), "XNNPACK has no option '%.100s'",
+				options[i]->key);
+			return INFERD_DELEGATE_E_INVALID;
+		}
+		if (!et_xnn_overrides_parse(options[i]->value, overrides_off)) {
+			snprintf(message->text, sizeof(message->text),
+				"XNNPACK's option overrides is all, none or -NAME,-NAME..., not '%.100s'",
+				(const char *)options[i]->value);
+			return INFERD_DELEGATE_E_INVALID;
+		}
+	}
+	return INFERD_DELEGATE_OK;
 }
 
-static enum et_status make_backend(struct et_xnn_backend **ret_backend, const struct et_allocator *allocator,
-	struct et_diag *diag)
+static enum et_status make_backend(struct et_xnn_backend **ret_backend, uint32_t overrides_off,
+	const struct et_allocator *allocator, struct et_diag *diag)
 {
 	enum xnn_status status = et_xnn_initialize();
 	if (status == xnn_status_unsupported_hardware &&
@@ -125,6 +144,7 @@ static enum et_status make_backend(struct et_xnn_backend **ret_backend, const st
 	backend->allocator = *allocator;
 	if (!et_xnn_machine(backend->machine, sizeof(backend->machine)))
 		backend->machine[0] = '\0';
+	backend->overrides_off = overrides_off;
 	backend->max_instance_bytes = DEFAULT_MAX_INSTANCE_BYTES;
 	pthread_mutex_init(&backend->lock, NULL);
 	et_list_init(&backend->programs);
@@ -140,9 +160,10 @@ static int backend_open(const struct inferd_delegate_host *host, void **ret_self
 	struct et_allocator allocator = { .self = host->self, .alloc = host->alloc, .free = host->free };
 	struct et_xnn_backend *backend = NULL;
 	struct et_diag diag = { "" };
-	if (no_option(host->options, host->n_options, message))
+	uint32_t overrides_off = 0;
+	if (read_options(host->options, host->n_options, &overrides_off, message))
 		return INFERD_DELEGATE_E_INVALID;
-	enum et_status status = make_backend(&backend, &allocator, &diag);
+	enum et_status status = make_backend(&backend, overrides_off, &allocator, &diag);
 	*ret_self = backend;
 	return et_interface_result(status, &diag, message);
 }
@@ -188,26 +209,27 @@ static int devices(void *self, uint32_t index, struct inferd_delegate_device *re
 static int probe(void *self, const struct inferd_delegate_payload *payload, uint32_t *ret_readiness,
 	struct inferd_delegate_message *message)
 {
+	uint32_t overrides_off;
 	*ret_readiness = INFERD_DELEGATE_READY;
-	if (no_option(payload->options, payload->n_options, message))
+	if (read_options(payload->options, payload->n_options, &overrides_off, message))
 		*ret_readiness = INFERD_DELEGATE_NO;
 	return INFERD_DELEGATE_OK;
 }
 
 static enum et_status compile(struct et_xnn_backend *backend, const struct inferd_delegate_payload *payload,
-	struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *ret_info, struct et_diag *diag)
+	uint32_t overrides_off, struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *ret_info, struct et_diag *diag)
 {
 	const struct et_allocator *allocator = &backend->allocator;
 	const struct inferd_delegate_store *store = backend->machine[0] ? payload->store : NULL;
 	struct inferd_delegate_model *model = allocator->alloc(allocator->self, sizeof(*model),
 		_Alignof(struct inferd_delegate_model));
-	struct program_weights *program = model ? weights_get(backend, payload->program, store) : NULL;
+	struct program_weights *program = model ? weights_get(backend, payload->program, overrides_off, store) : NULL;
 	if (!program) {
 		allocator->free(allocator->self, model, sizeof(*model));
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for XNNPACK's weights");
 	}
 	*model = (struct inferd_delegate_model){ .backend = backend, .store = store };
-	enum et_status status = et_xnn_compile(&model->model, &model->slices, payload, program->weights,
+	enum et_status status = et_xnn_compile(&model->model, &model->slices, payload, overrides_off, program->weights,
 		&program->rehearsals, &program->duplicates, backend->max_instance_bytes, allocator, ret_info, diag);
 	if (status != ET_OK) {
 		weights_put(backend, program->weights, store);
@@ -223,9 +245,11 @@ static int init(void *self, const struct inferd_delegate_payload *payload, struc
 	struct inferd_delegate_model_info *ret_info, struct inferd_delegate_message *message)
 {
 	struct et_diag diag = { "" };
-	if (no_option(payload->options, payload->n_options, message))
+	uint32_t overrides_off = ((const struct et_xnn_backend *)self)->overrides_off;
+	if (read_options(payload->options, payload->n_options, &overrides_off, message))
 		return INFERD_DELEGATE_E_INVALID;
-	return et_interface_result(compile(self, payload, ret_model, ret_info, &diag), &diag, message);
+	enum et_status status = compile(self, payload, overrides_off, ret_model, ret_info, &diag);
+	return et_interface_result(status, &diag, message);
 }
 
 static void destroy(struct inferd_delegate_model *model)

@@ -24,6 +24,7 @@
 
 #include "runtime/base/checked.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -557,10 +558,13 @@ static void tell_parts(struct inferd_delegate_instance *instance, const struct i
 {
 	const struct et_xnn_partitions *partitions = &instance->model->partitions;
 	for (uint32_t i = 0; i < partitions->n_partitions; i++) {
-		if (instance->runtimes[i])
+		if (instance->runtimes[i]) {
 			tell_operators(instance, instance->runtimes[i], run);
-		else
-			run->event(run->self, partitions->partitions[i].override->name, instance->times_ns[i]);
+			continue;
+		}
+		char name[64];
+		snprintf(name, sizeof(name), "override %s", partitions->partitions[i].override->name);
+		run->event(run->self, name, instance->times_ns[i]);
 	}
 }
 

@@ -367,9 +367,11 @@ static enum et_status read(struct et_xnn_model *model, const struct inferd_deleg
 	uint32_t *ret_n_of_file, bool *ret_drops_payload, struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &model->payload;
+	const uint32_t overrides_off = payload->overrides_off; /* the whole payload is written now */
 	enum et_status status = et_xnn_payload_read(payload, source, &model->pool, diag);
 	if (status != ET_OK)
 		return status;
+	payload->overrides_off = overrides_off;
 	for (uint32_t i = 0; i < payload->n_values; i++)
 		payload->values[i].origin = payload->values[i].data;
 	*ret_n_of_file = payload->n_values;
@@ -471,7 +473,7 @@ static enum et_status compile(struct et_xnn_model *model, const struct inferd_de
 }
 
 enum et_status et_xnn_compile(struct et_xnn_model **ret_model, struct et_xnn_input_slices *ret_slices,
-	const struct inferd_delegate_payload *source, struct et_xnn_weights *weights,
+	const struct inferd_delegate_payload *source, uint32_t overrides_off, struct et_xnn_weights *weights,
 	struct et_xnn_rehearsals *rehearsals, struct et_xnn_duplicates *duplicates, size_t max_instance_bytes,
 	const struct et_allocator *allocator, struct inferd_delegate_model_info *ret_info, struct et_diag *diag)
 {
@@ -481,6 +483,7 @@ enum et_status et_xnn_compile(struct et_xnn_model **ret_model, struct et_xnn_inp
 	if (!model)
 		return no_memory(diag);
 	memset(model, 0, sizeof(*model));
+	model->payload.overrides_off = overrides_off;
 	model->weights = weights;
 	model->rehearsals = rehearsals;
 	model->max_instance_bytes = max_instance_bytes;

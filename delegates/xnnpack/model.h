@@ -33,11 +33,11 @@ struct inferd_delegate_model {
 	struct et_xnn_input_slices slices;         /* its own */
 };
 
-/* @weights: the caller's, to be released after et_xnn_model_free. @max_instance_bytes: shapes that make a context need
+/* @overrides_off: as et_xnn_overrides_parse gives it. @weights: the caller's, to be released after et_xnn_model_free. @max_instance_bytes: shapes that make a context need
  * more are refused, here and by its runs. @rehearsals, @twins: the Program's, the latter NULL: look for no other that is the
  * same. *@ret_slices: the caller's. */
 enum et_status et_xnn_compile(struct et_xnn_model **ret_model, struct et_xnn_input_slices *ret_slices,
-	const struct inferd_delegate_payload *source, struct et_xnn_weights *weights,
+	const struct inferd_delegate_payload *source, uint32_t overrides_off, struct et_xnn_weights *weights,
 	struct et_xnn_rehearsals *rehearsals, struct et_xnn_duplicates *duplicates, size_t max_instance_bytes,
 	const struct et_allocator *allocator, struct inferd_delegate_model_info *ret_info, struct et_diag *diag);
 /* Before filters are claimed: what XNNPACK wants as floats becomes floats. In fp16_weights.c. Refusals as et_xnn_weights_copy's. */

@@ -7,7 +7,6 @@
 #include "delegates/xnnpack/ukernels/fp16.h"
 #include "delegates/xnnpack/overrides/override.h"
 #include "delegates/xnnpack/partition.h"
-#include "delegates/xnnpack/ukernels/softmax_fp16.h"
 #include "delegates/xnnpack/support/test_args.h"
 #include "delegates/xnnpack/support/test_draw.h"
 
@@ -320,92 +319,6 @@ static void test_conversions(void **state)
 	assert_int_equal(et_xnn_to_fp16(0x1p-26f), 0);
 }
 
-/* Short rows are ours where there is enough to do, what XNNPACK makes of them but for its rounding of sums to halves. */
-static void test_softmax(void **state)
-{
-	enum { OF_EACH = 2, MOST_NUMBERS = ET_SOFTMAX_FP16_MOST + 1 };
-	if (!et_softmax_fp16())
-		skip();
-	for (uint32_t n = 1; n <= MOST_NUMBERS; n++) {
-		struct arg args[2][2];
-		for (int ours = 0; ours < 2; ours++) {
-			const struct mx_value in = { .type = ET_XNN_FP16, MX_DIMS(OF_EACH, n), .input = 1 },
-					      out = { .type = ET_XNN_FP16, MX_DIMS(OF_EACH, n), .output = 2 };
-			struct make_xnn mk;
-			struct test_session s = { 0 };
-			struct et_diag diag = { 0 };
-			size_t n_bytes;
-			mx_init(&mk);
-			struct et_xnn_node node = { .inputs = { mx_value(&mk, &in) } };
-			node.outputs[0] = mx_value(&mk, &out);
-			mx_node(&mk, MX_SOFTMAX, &node);
-			uint8_t *bytes = mx_finish(&mk, &n_bytes);
-			et_xnn_override_set_least_work(ours ? 0 : UINT64_MAX);
-			test_ok(test_session_begin(&s, bytes, n_bytes, 2, 1, &diag), &diag);
-			assert_true(test_has_override(s.model, &et_xnn_override_softmax) ==
-				    (ours && n <= ET_SOFTMAX_FP16_MOST));
-			struct arg *a = args[ours];
-			ARG(&a[0], ET_FLOAT16, ET_STATIC, OF_EACH, (int32_t)n);
-			ARG(&a[1], ET_FLOAT16, ET_STATIC, OF_EACH, (int32_t)n);
-			for (uint32_t i = 0; i < OF_EACH * n; i++)
-				a[0].f16[i] = et_xnn_to_fp16(20 * sinf((float)(i * i + n)));
-			if (n > 4)
-				a[0].f16[n + 3] = n % 2 ? 0xfc00 : 0x7c00;
-			struct et_evalue *values[] = { &a[0].value, &a[1].value };
-			test_ok(test_ops->enqueue(s.instance, values, NULL, &diag), &diag);
-			test_session_end(&s);
-			free(bytes);
-		}
-		for (uint32_t i = 0; i < OF_EACH * n; i++) {
-			uint16_t expected = args[0][1].f16[i], got = args[1][1].f16[i];
-			bool are_none = (expected & 0x7fff) > 0x7c00 && (got & 0x7fff) > 0x7c00;
-			if (abs(expected - got) > 2 && !are_none) /* none is below 0 */
-				fail_msg("%u of rows of %u: 0x%x, XNNPACK has 0x%x", i, n, got, expected);
-		}
-	}
-}
-
-/* Rows that were short in the file and are not at run time. */
-static void test_longer_softmax(void **state)
-{
-	enum { OF_FILE = 24, LONG = ET_SOFTMAX_FP16_MOST + 40 };
-	const struct mx_value in = { .type = ET_XNN_FP16, MX_DIMS(1, OF_FILE), .input = 1 },
-			      out = { .type = ET_XNN_FP16, MX_DIMS(1, OF_FILE), .output = 2 };
-	static const int32_t lengths[] = { OF_FILE, LONG, 3, LONG };
-	struct make_xnn mk;
-	struct test_session s = { 0 };
-	struct et_diag diag = { 0 };
-	size_t n_bytes;
-	if (!et_softmax_fp16())
-		skip();
-	mx_init(&mk);
-	struct et_xnn_node node = { .inputs = { mx_value(&mk, &in) } };
-	node.outputs[0] = mx_value(&mk, &out);
-	mx_node(&mk, MX_SOFTMAX, &node);
-	uint8_t *bytes = mx_finish(&mk, &n_bytes);
-	et_xnn_override_set_least_work(0);
-	test_ok(test_session_begin(&s, bytes, n_bytes, 2, 1, &diag), &diag);
-	assert_true(test_has_override(s.model, &et_xnn_override_softmax));
-	for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
-		static uint16_t numbers[2][LONG];
-		struct arg a[2];
-		for (int j = 0; j < 2; j++) {
-			ARG(&a[j], ET_FLOAT16, ET_DYNAMIC_BOUND, 1, lengths[i]);
-			memset(numbers[j], 0, sizeof(numbers[j]));
-			a[j].tensor.data = numbers[j];
-			a[j].tensor.capacity = LONG;
-		}
-		struct et_evalue *values[] = { &a[0].value, &a[1].value };
-		test_ok(test_ops->enqueue(s.instance, values, NULL, &diag), &diag);
-		for (int32_t k = 0; k < LONG; k++) {
-			float got = et_xnn_from_fp16(numbers[1][k]), expected = k < lengths[i] ? 1 : 0;
-			assert_true(fabsf(got * (float)lengths[i] - expected) <= 0x1p-9f);
-		}
-	}
-	test_session_end(&s);
-	free(bytes);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -414,8 +327,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_whose_fp16, test_set_up, test_tear_down),
 		cmocka_unit_test(test_conversions),
 		cmocka_unit_test_setup_teardown(test_rows_of_fp16, test_set_up, test_tear_down),
-		cmocka_unit_test_setup_teardown(test_softmax, test_set_up, test_tear_down),
-		cmocka_unit_test_setup_teardown(test_longer_softmax, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_filters_of_none, test_set_up, test_tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,10 +5,10 @@
  * beyond the picture, and counts elements down its columns: the first of several that are alike is the one. What is left over
  * behind the last whole window is read by none. A number is never larger than one that is none, nor that than a number, so that a NaN stays
  * where it is first only. */
-#include "delegates/xnnpack/overrides/override.h"
+#include "delegates/xnnpack/overrides/pool_windows.h"
 
 struct argmax {
-	struct et_xnn_override_implicit_im2col windows;
+	struct et_xnn_pool_windows windows;
 	int32_t *indexes;
 };
 
@@ -26,7 +26,7 @@ static size_t nearest(size_t at, size_t pad, size_t size)
 /* The window whose first element is at (@top, @left) of the padded picture. */
 static void run_window(const struct argmax *argmax, const float *in, size_t top, size_t left, size_t to)
 {
-	const struct et_xnn_override_implicit_im2col *windows = &argmax->windows;
+	const struct et_xnn_pool_windows *windows = &argmax->windows;
 	size_t n = windows->channels;
 	float *out = (float *)windows->out + to;
 	int32_t *indexes = argmax->indexes + to, index = 0;
@@ -47,7 +47,7 @@ static void run_window(const struct argmax *argmax, const float *in, size_t top,
 static void run_rows(void *arg, size_t begin, size_t end)
 {
 	const struct argmax *argmax = arg;
-	const struct et_xnn_override_implicit_im2col *windows = &argmax->windows;
+	const struct et_xnn_pool_windows *windows = &argmax->windows;
 	size_t n = windows->channels;
 	for (size_t row = begin; row < end; row++) {
 		size_t image = row / windows->out_height, top = row % windows->out_height * windows->kernel[0];
@@ -60,14 +60,15 @@ static void run_rows(void *arg, size_t begin, size_t end)
 static void run(const struct et_xnn_override_run *run)
 {
 	struct argmax argmax = {
-		.windows = et_xnn_override_implicit_im2col(run),
+		.windows = et_xnn_pool_windows(run),
 		.indexes = run->memory[run->node->outputs[1]],
 	};
-	et_xnn_override_run_implicit_im2col(run, run_rows, &argmax);
+	et_xnn_pool_windows_run(run, run_rows, &argmax);
 }
 
 const struct et_xnn_override et_xnn_override_argmax = {
-	.name = "ArgMax Pooling (NHWC, F32), by rows",
+	.name = "argmax-pool-fp32",
+	.reason = "correctness: XNNPACK takes neither padding nor windows of one element",
 	.takes = takes,
 	.is_required = true,
 	.run = run,

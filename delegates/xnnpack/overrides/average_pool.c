@@ -6,12 +6,12 @@
  * it lies just beside the picture or in front, and less than none further behind. 0 divided by 0 is no number, of which its
  * kernels make the lower limit; so is it here. */
 #include "delegates/xnnpack/ukernels/fp16.h"
-#include "delegates/xnnpack/overrides/override.h"
+#include "delegates/xnnpack/overrides/pool_windows.h"
 
 #include <math.h>
 
 struct average {
-	struct et_xnn_override_implicit_im2col windows;
+	struct et_xnn_pool_windows windows;
 	bool is_fp16;
 };
 
@@ -20,7 +20,7 @@ struct span {
 	size_t at, end;
 };
 
-static struct span find_span(const struct et_xnn_override_implicit_im2col *windows, int axis, size_t position)
+static struct span find_span(const struct et_xnn_pool_windows *windows, int axis, size_t position)
 {
 	size_t size = axis ? windows->width : windows->height, pad = windows->pad[axis],
 	       from = position * windows->stride[axis], end = from + windows->kernel[axis];
@@ -53,7 +53,7 @@ static void put(const struct average *average, size_t i, float mean)
 static void run_rows(void *arg, size_t begin, size_t end)
 {
 	const struct average *average = arg;
-	const struct et_xnn_override_implicit_im2col *windows = &average->windows;
+	const struct et_xnn_pool_windows *windows = &average->windows;
 	const size_t n = windows->channels;
 	for (size_t i = begin * windows->out_width; i < end * windows->out_width; i++) {
 		size_t row = i / windows->out_width, first = row / windows->out_height * windows->height;
@@ -72,7 +72,7 @@ static void run_rows(void *arg, size_t begin, size_t end)
 
 bool et_xnn_override_needs_average(const struct et_xnn_node *node)
 {
-	return node->kind->define == et_xnn_define_average_pooling && et_xnn_override_is_padded_by_windows(node);
+	return node->kind->define == et_xnn_define_average_pooling && et_xnn_pool_is_padded_by_windows(node);
 }
 
 static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
@@ -84,14 +84,15 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 static void run(const struct et_xnn_override_run *run)
 {
 	struct average average = {
-		.windows = et_xnn_override_implicit_im2col(run),
+		.windows = et_xnn_pool_windows(run),
 		.is_fp16 = run->payload->values[run->node->inputs[0]].type == ET_XNN_FP16,
 	};
-	et_xnn_override_run_implicit_im2col(run, run_rows, &average);
+	et_xnn_pool_windows_run(run, run_rows, &average);
 }
 
 const struct et_xnn_override et_xnn_override_average = {
-	.name = "Average Pooling (NHWC), by rows",
+	.name = "average-pool",
+	.reason = "correctness: XNNPACK does not take windows that lie wholly in the padding",
 	.takes = takes,
 	.is_required = true,
 	.run = run,

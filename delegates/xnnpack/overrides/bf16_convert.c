@@ -60,7 +60,8 @@ static void run(const struct et_xnn_override_run *run)
 }
 
 const struct et_xnn_override et_xnn_override_bf16_convert = {
-	.name = "Convert (NC, BF16, F32)",
+	.name = "convert-bf16",
+	.reason = "correctness: XNNPACK has no bf16",
 	.takes = takes,
 	.is_required = true,
 	.run = run,

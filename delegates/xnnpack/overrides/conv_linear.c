@@ -36,7 +36,7 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 	if (is_convolution && (n[ET_XNN_GROUPS] != 1 || n[ET_XNN_DILATION_H] != 1 || n[ET_XNN_DILATION_W] != 1))
 		return false;
 	if (is_fp16 ? et_xnn_gemm_fp16() != NULL : !is_convolution && et_xnn_gemm_is_narrow(columns_of(payload, node)))
-		return et_xnn_override_is_worth(UINT64_MAX - 1);
+		return et_xnn_override_is_on();
 	if (is_fp16 || !et_xnn_gemm())
 		return false;
 	/* XNNPACK does whole tiles of a convolution's columns, however few of them there are; here narrow panels are
@@ -286,6 +286,11 @@ static bool takes_linear(const struct et_xnn_payload *payload, const struct et_x
 	return node->kind->infer == et_xnn_infer_fully_connected && takes(payload, node, false);
 }
 
+static bool is_narrow_linear(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	return et_xnn_gemm_is_narrow(columns_of(payload, node));
+}
+
 static bool takes_convolution_fp16(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	return node->kind->infer == et_xnn_infer_convolution && takes(payload, node, true);
@@ -304,7 +309,8 @@ static bool takes_bf16(const struct et_xnn_payload *payload, const struct et_xnn
 }
 
 const struct et_xnn_override et_xnn_override_convolution = {
-	.name = "Convolution (NHWC, F32), by panels",
+	.name = "conv-fp32",
+	.reason = "speed: EfficientNet-Lite0 7.8 ms instead of 8.5, YOLO11n 17.9 instead of 19.4 (AVX-512)",
 	.takes = takes_convolution,
 	.n_packed = n_packed,
 	.pack = pack,
@@ -312,31 +318,40 @@ const struct et_xnn_override et_xnn_override_convolution = {
 };
 
 const struct et_xnn_override et_xnn_override_linear = {
-	.name = "Fully Connected (NC, F32), by panels",
+	.name = "linear-fp32",
+	.reason = "correctness: XNNPACK loses NaNs where columns are few; speed: silero_vad 31 µs instead of 34 "
+		  "(AVX-512)",
 	.takes = takes_linear,
+	.is_needed = is_narrow_linear,
 	.n_packed = n_packed,
 	.pack = pack,
 	.run = run,
 };
 
 const struct et_xnn_override et_xnn_override_convolution_fp16 = {
-	.name = "Convolution (NHWC, F16), by panels",
+	.name = "conv-fp16",
+	.reason = "correctness: Debian's XNNPACK adds up in floats, the original in halves (AVX512-FP16); "
+		  "ResNet-18 in halves takes 0.79 of the original's time, 3.61 without",
 	.takes = takes_convolution_fp16,
+	.is_needed = takes_convolution_fp16,
 	.n_packed = n_packed,
 	.pack = pack,
 	.run = run,
 };
 
 const struct et_xnn_override et_xnn_override_linear_fp16 = {
-	.name = "Fully Connected (NC, F16), by panels",
+	.name = "linear-fp16",
+	.reason = "correctness: Debian's XNNPACK adds up in floats, the original in halves (AVX512-FP16)",
 	.takes = takes_linear_fp16,
+	.is_needed = takes_linear_fp16,
 	.n_packed = n_packed,
 	.pack = pack,
 	.run = run,
 };
 
 const struct et_xnn_override et_xnn_override_linear_bf16 = {
-	.name = "Fully Connected (NC, F32, BF16), by panels",
+	.name = "linear-bf16",
+	.reason = "correctness: XNNPACK has no bf16",
 	.takes = takes_bf16,
 	.is_required = true,
 	.n_packed = n_packed,

@@ -115,7 +115,8 @@ static void run(const struct et_xnn_override_run *run)
 }
 
 const struct et_xnn_override et_xnn_override_copy_int32 = {
-	.name = "Move (ND, S32)",
+	.name = "copy-int32",
+	.reason = "correctness: XNNPACK does not move int32 and qint32",
 	.takes = et_xnn_override_needs_copy_int32,
 	.is_required = true,
 	.run = run,

@@ -572,7 +572,9 @@ static void run(const struct et_xnn_override_run *run)
 }
 
 const struct et_xnn_override et_xnn_override_deconvolution_qs8 = {
-	.name = "Deconvolution (NHWC, QS8), by phases",
+	.name = "deconv-qs8",
+	.reason = "speed: a DCGAN's generator takes 0.46, a U-Net 0.53 of the original's time, 1.00 and 1.01 "
+		  "without (AVX512-VNNI)",
 	.takes = takes,
 	.is_of_bytes = true,
 	.n_packed = n_packed,

@@ -62,7 +62,8 @@ static void run_convert(const struct et_xnn_override_run *run)
 }
 
 const struct et_xnn_override et_xnn_override_convert = {
-	.name = "Convert (NC, F32, QD8), by rows",
+	.name = "convert-qd8",
+	.reason = "speed: quantizes the rows that linear-qd8 reads; on and off together with it",
 	.takes = takes_convert,
 	.run = run_convert,
 };
@@ -162,7 +163,8 @@ static void run(const struct et_xnn_override_run *run)
 }
 
 const struct et_xnn_override et_xnn_override_linear_qd8 = {
-	.name = "Fully Connected (NC, QD8, F32, QC8W), by panels",
+	.name = "linear-qd8",
+	.reason = "speed: MiniLM takes 6.6 ms instead of 12.0 (AMX)",
 	.takes = takes,
 	.n_packed = n_packed,
 	.pack = pack,

@@ -7,13 +7,13 @@
  * the nearest element there is, as many gaps away as it takes; where that leads past the picture, the first one. Halves are compared as integers in the same order, and 8-bit numbers as they are, since input and output
  * have one scale. */
 #include "delegates/xnnpack/ukernels/fp16.h"
-#include "delegates/xnnpack/overrides/override.h"
+#include "delegates/xnnpack/overrides/pool_windows.h"
 #include "delegates/xnnpack/overrides/quantized.h"
 
 #include <string.h>
 
 struct pool {
-	struct et_xnn_override_implicit_im2col windows; /* limits in the elements' own unit */
+	struct et_xnn_pool_windows windows; /* limits in the elements' own unit */
 	size_t dilation[2];
 };
 
@@ -38,7 +38,7 @@ static size_t find_nearest(size_t from, size_t pad, size_t size, size_t dilation
 /* Of the window that begins at @from, in front of which is the padding; if none does, the element that is nearest. */
 static struct taps find_taps(const struct pool *pool, int axis, size_t from)
 {
-	const struct et_xnn_override_implicit_im2col *windows = &pool->windows;
+	const struct et_xnn_pool_windows *windows = &pool->windows;
 	size_t size = axis ? windows->width : windows->height, dilation = pool->dilation[axis],
 	       pad = windows->pad[axis], kernel = windows->kernel[axis];
 	size_t first = from < pad ? (pad - from + dilation - 1) / dilation : 0;
@@ -64,7 +64,7 @@ static uint16_t half_of_order(int16_t order)
 	static void name(void *arg, size_t begin, size_t end)                                                      \
 	{                                                                                                          \
 		const struct pool *pool = arg;                                                                     \
-		const struct et_xnn_override_implicit_im2col *windows = &pool->windows;                            \
+		const struct et_xnn_pool_windows *windows = &pool->windows;                            \
 		const size_t n = windows->channels;                                                                \
 		for (size_t row = begin; row < end; row++) {                                                       \
 			size_t image = row / windows->out_height,                                                  \
@@ -122,7 +122,7 @@ bool et_xnn_override_needs_pool(const struct et_xnn_payload *payload, const stru
 	bool is_padded = n[ET_XNN_PAD_TOP] || n[ET_XNN_PAD_RIGHT] || n[ET_XNN_PAD_BOTTOM] || n[ET_XNN_PAD_LEFT];
 	return (is_dilated && is_padded) || n[ET_XNN_STRIDE_H] > n[ET_XNN_KERNEL_H] ||
 	       n[ET_XNN_STRIDE_W] > n[ET_XNN_KERNEL_W] || (n[ET_XNN_KERNEL_H] == 1 && n[ET_XNN_KERNEL_W] == 1) ||
-	       et_xnn_override_is_padded_by_windows(node);
+	       et_xnn_pool_is_padded_by_windows(node);
 }
 
 static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
@@ -139,7 +139,7 @@ static void run(const struct et_xnn_override_run *run)
 	const uint32_t *n = node->numbers;
 	const struct et_xnn_value *value = &run->payload->values[node->outputs[0]];
 	struct pool pool = {
-		.windows = et_xnn_override_implicit_im2col(run),
+		.windows = et_xnn_pool_windows(run),
 		.dilation = { n[ET_XNN_DILATION_H], n[ET_XNN_DILATION_W] },
 	};
 	struct et_xnn_quantized quantized;
@@ -161,11 +161,12 @@ static void run(const struct et_xnn_override_run *run)
 	default:
 		break;
 	}
-	et_xnn_override_run_implicit_im2col(run, rows, &pool);
+	et_xnn_pool_windows_run(run, rows, &pool);
 }
 
 const struct et_xnn_override et_xnn_override_pool = {
-	.name = "Max Pooling (NHWC), by rows",
+	.name = "max-pool",
+	.reason = "correctness: XNNPACK does not take some strides, paddings, dilations and limits",
 	.takes = takes,
 	.is_required = true,
 	.run = run,

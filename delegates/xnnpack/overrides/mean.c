@@ -91,7 +91,9 @@ static void run(const struct et_xnn_override_run *run)
 }
 
 const struct et_xnn_override et_xnn_override_mean = {
-	.name = "Global Average Pooling (NHWC, 8 bits), by rows",
+	.name = "mean-qs8",
+	.reason = "correctness: Debian's XNNPACK rounds before it adds the zero point, the original after; "
+		  "EfficientNet-B0 int8 is the original's to the bit",
 	.takes = takes,
 	.is_required = true,
 	.run = run,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The nodes that are done here instead of by XNNPACK: a row each in override.c. */
+/* An override: a node of a payload that inferd computes with its own code instead of XNNPACK's operator.
+ *
+ * Each override is a row of the table in override.c. docs/overrides.md has the same table for people, with the program that gains
+ * from each row and how much. */
 #ifndef DELEGATES_XNNPACK_OVERRIDES_OVERRIDE_H
 #define DELEGATES_XNNPACK_OVERRIDES_OVERRIDE_H
 
@@ -11,55 +14,83 @@ struct et_xnn_override_run {
 	const struct et_xnn_payload *payload;
 	const struct et_xnn_node *node;
 	const struct et_xnn_shape *shapes; /* of all values */
-	void *const *memory;               /* of all values that are no constants */
-	const void *packed;                /* by the row's pack */
+	void *const *memory;               /* of all values that are not constant */
+	const void *packed;                /* what the row's pack has written */
 	struct inferd_delegate_worker_threads *threads;
 };
 
 struct et_xnn_override {
-	const char *name; /* as profiles have it */
-	/* Whether it is done here: where that pays and nothing else is to be had from XNNPACK. Where it pays alone, never for a node
-	 * with values that are not constants other than floats, halves or, of a row that says so, 8 bits, as these lie where parts meet; but for
-	 * rows quantized at run time, which lie as gemm_qs8.h says: who writes or reads such is asked in vain where not all others do it here, too. */
+	/* Stable: the option overrides, profiles ("override NAME") and docs/overrides.md use it. */
+	const char *name;
+	/* Why the row exists, one sentence. Correctness: what XNNPACK gets wrong. Speed: which program, how much, which processor. */
+	const char *reason;
+	/* Whether inferd computes @node. A row that exists for speed alone takes a node only if the node is large enough to be worth
+	 * a cut of the payload, and only if all its values that are not constant are fp32 or fp16 (8 bits: see is_of_bytes), because
+	 * no other type may be a boundary tensor. Rows quantized at run time are the exception (gemm_qs8.h has their layout):
+	 * partition.c keeps such a node here only if the writer and all readers of these rows are overrides. */
 	bool (*takes)(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
-	bool is_of_bytes; /* what it reads and writes are 8 bits, which then may lie where parts meet */
-	bool is_required; /* XNNPACK cannot do what it takes, or not rightly, so that takes depends on no size */
-	/* The place of the node above that is done along with @node, which alone reads what comes out; it reads an argument, and nobody
-	 * else is to do it. ET_XNN_NONE: no such; NULL: never. */
+	/* Asked for nodes that the row takes: whether XNNPACK's operator would give other numbers than the original's or may not be
+	 * given the node. Then the option overrides has no effect on it. NULL: never, the row exists for speed alone. */
+	bool (*is_needed)(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
+	bool is_required; /* XNNPACK cannot do any node that the row takes, or rounds it wrongly: all are needed, of any type and size */
+	bool is_of_bytes; /* the row reads and writes 8 bits, so that 8-bit values may be boundary tensors */
+	/* The index of the node above @node that the row computes along with @node. @node is the only reader of that node's output, that
+	 * node reads an argument, and no other part computes it. ET_XNN_NONE: no such node. NULL: never. */
 	uint32_t (*along)(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
-	/* What is packed of a node's filter and bias: how many bytes that takes, or SIZE_MAX; and to do it. NULL: nothing is, the
-	 * filter is read where it lies. It may follow from what a signature (packed_file.h) says, nothing else. Of a node without a filter:
-	 * what is made of the node alone, for the payload. */
+	/* How many bytes the packed filter and bias of @node take (SIZE_MAX: too many), and the packing. What is packed may depend on a
+	 * signature (packed_file.h) alone. For a node without a filter: what is derived from the node, for the payload. NULL:
+	 * nothing is packed, the filter is read where it lies. */
 	size_t (*n_packed)(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 	void (*pack)(const struct et_xnn_payload *payload, const struct et_xnn_node *node, void *to);
 	/* Shapes were checked (shape.c) and none is empty. Cannot fail; allocates nothing. */
 	void (*run)(const struct et_xnn_override_run *run);
 };
 
-/* For the rows: floats as they are. */
+/* The row that computes @node; NULL: XNNPACK does. */
+const struct et_xnn_override *et_xnn_override_find(const struct et_xnn_payload *payload,
+	const struct et_xnn_node *node);
+/* The @i-th row; NULL behind the last. */
+const struct et_xnn_override *et_xnn_override_at(size_t i);
+/* Parse the option overrides: "all", "none", or names of rows to switch off, each with a '-' in front, separated by commas.
+ * *@ret_off is the set of rows that are off, for et_xnn_payload::overrides_off. False: the text is something else; *@ret_off
+ * is left as it was. */
+bool et_xnn_overrides_parse(const char *text, uint32_t *ret_off);
+/* For tests: payloads compiled from now on use a row for speed only if the node has at least @n_products products. UINT64_MAX:
+ * XNNPACK computes all nodes that it can, also those whose NaNs it loses. */
+void et_xnn_override_set_least_work(uint64_t n_products);
+
+/* --- the rows --- */
+
+extern const struct et_xnn_override et_xnn_override_argmax, et_xnn_override_average, et_xnn_override_bf16_convert,
+	et_xnn_override_binary, et_xnn_override_cast, et_xnn_override_computed, et_xnn_override_convert,
+	et_xnn_override_convolution, et_xnn_override_convolution_fp16, et_xnn_override_deconvolution,
+	et_xnn_override_deconvolution_qs8, et_xnn_override_deconvolution_fp16, et_xnn_override_depthwise,
+	et_xnn_override_depthwise_fp16, et_xnn_override_linear_qd8, et_xnn_override_grouped, et_xnn_override_linear,
+	et_xnn_override_linear_bf16, et_xnn_override_linear_fp16, et_xnn_override_matmul, et_xnn_override_mean,
+	et_xnn_override_copy_int32, et_xnn_override_im2col, et_xnn_override_im2col_fp16, et_xnn_override_pool,
+	et_xnn_override_table, et_xnn_override_transpose, et_xnn_override_transpose8;
+
+/* --- for the rows: nodes and values --- */
+
+/* Plain floats, not quantized. */
 static inline bool et_xnn_override_is_floats(const struct et_xnn_value *value)
 {
 	return value->type == ET_XNN_FP32 && value->quant == ET_XNN_QUANT_NONE;
 }
-/* For the rows: whether @node has a filter, and its input, filter, output and bias, if there is one, are floats, of which filter and
- * bias alone are constants. */
+/* Whether @node has a filter, its input, filter, output and bias (if any) are fp32, and filter and bias alone are constants. */
 bool et_xnn_override_is_all_floats(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
-/* The same, where input and output are halves; the others are floats or halves. */
+/* The same with fp16 input and output; filter and bias are fp32 or fp16. */
 bool et_xnn_override_is_all_fp16(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
-/* Who does @node; NULL: XNNPACK. */
-const struct et_xnn_override *et_xnn_override_find(const struct et_xnn_payload *payload,
-	const struct et_xnn_node *node);
-/* For the rows: whether that many products are worth a cut. */
+/* Whether so many products are worth a cut of the payload. */
 bool et_xnn_override_is_worth(uint64_t n_products);
-extern const struct et_xnn_override et_xnn_override_argmax, et_xnn_override_average, et_xnn_override_bf16_convert,
-	et_xnn_override_binary, et_xnn_override_cast, et_xnn_override_computed, et_xnn_override_convert,
-	et_xnn_override_convolution, et_xnn_override_convolution_fp16, et_xnn_override_deconvolution,
-	et_xnn_override_deconvolution_qs8, et_xnn_override_deconvolution_fp16, et_xnn_override_linear_qd8,
-	et_xnn_override_grouped, et_xnn_override_linear, et_xnn_override_linear_bf16, et_xnn_override_linear_fp16,
-	et_xnn_override_matmul, et_xnn_override_mean, et_xnn_override_copy_int32, et_xnn_override_im2col,
-	et_xnn_override_im2col_fp16, et_xnn_override_pool, et_xnn_override_softmax, et_xnn_override_table,
-	et_xnn_override_transpose, et_xnn_override_transpose8;
-/* For the rows: of a shape that was checked (shape.c). */
+/* Whether a row takes nodes that need no size to be worth it. True but for tests. */
+bool et_xnn_override_is_on(void);
+/* Whether windows of @node, a convolution, may begin or end outside the image. */
+bool et_xnn_override_has_border(const struct et_xnn_node *node);
+/* Whether @node is a convolution that XNNPACK computes as a depthwise one. */
+bool et_xnn_override_is_like_depthwise(const struct et_xnn_node *node);
+
+/* @shape was checked (shape.c). */
 static inline size_t et_xnn_n_elements(const struct et_xnn_shape *shape)
 {
 	size_t n = 1;
@@ -67,7 +98,7 @@ static inline size_t et_xnn_n_elements(const struct et_xnn_shape *shape)
 		n *= shape->dims[i];
 	return n;
 }
-/* For the rows: how many rows of its last dimension, which it has, such a shape is. */
+/* How many rows of the last dimension a checked shape of at least one dimension has. */
 static inline size_t et_xnn_n_rows(const struct et_xnn_shape *shape)
 {
 	size_t n = 1;
@@ -75,44 +106,27 @@ static inline size_t et_xnn_n_rows(const struct et_xnn_shape *shape)
 		n *= shape->dims[i];
 	return n;
 }
-/* For the rows: where @value, an input of the node, is read, which may be a constant. */
+/* Where @value, an input of the node, is read; it may be a constant. */
 static inline const void *et_xnn_override_read(const struct et_xnn_override_run *run, uint32_t value)
 {
 	const void *constant = run->payload->values[value].data;
 	return constant ? constant : run->memory[value];
 }
-/* Whether windows of @node, a convolution, may begin or end outside of the picture. */
-bool et_xnn_override_has_border(const struct et_xnn_node *node);
-/* Whether @node is a convolution that XNNPACK does as a depthwise one. */
-bool et_xnn_override_is_like_depthwise(const struct et_xnn_node *node);
-/* Whether XNNPACK takes outputs of @node, a transposed convolution, that lie a stride apart together. */
+
+/* --- for graph/: what XNNPACK must not be given --- */
+
+/* Whether XNNPACK computes @node, a transposed convolution, by subconvolutions. In subconvolution.c. */
 bool et_xnn_override_has_subconvs(const struct et_xnn_node *node);
-/* Whether @node is such, and its output may be less than its stride, which XNNPACK cannot do: where one pixel comes in. */
+/* Whether @node is such, and its output may be smaller than its stride (one input pixel), which XNNPACK cannot do. In
+ * subconvolution.c. */
 bool et_xnn_override_may_be_below_stride(const struct et_xnn_node *node);
-/* A pooling's windows over pictures of NHWC, and where it reads and writes; [0] is down, [1] across. */
-struct et_xnn_override_implicit_im2col {
-	size_t height, width, channels, out_height, out_width;
-	size_t kernel[2], stride[2], pad[2];
-	const void *in;
-	void *out;
-	float min, max;
-};
-struct et_xnn_override_implicit_im2col et_xnn_override_implicit_im2col(const struct et_xnn_override_run *run);
-/* Call @rows(@arg, begin, end) for all rows of all pictures' windows, shared out among the lane's threads. */
-void et_xnn_override_run_implicit_im2col(const struct et_xnn_override_run *run,
-	void (*rows)(void *arg, size_t begin, size_t end), void *arg);
-/* Whether a pooling may have a window that lies wholly in the padding, which XNNPACK does not take. */
-bool et_xnn_override_is_padded_by_windows(const struct et_xnn_node *node);
-/* Whether XNNPACK must not be given @node, a max pooling. In max_pool.c. */
+/* @node is a max pooling that XNNPACK does not take. In max_pool.c. */
 bool et_xnn_override_needs_pool(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
-/* Whether it must not be given @node, an average pooling. In average_pool.c. */
+/* @node is an average pooling that XNNPACK does not take. In average_pool.c. */
 bool et_xnn_override_needs_average(const struct et_xnn_node *node);
-/* Whether it must not be given @node, which moves elements that it does not. In copy_int32.c. */
+/* @node moves elements of a type that XNNPACK does not move. In copy_int32.c. */
 bool et_xnn_override_needs_copy_int32(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
-/* Whether it must not be given @node, a division of integers. In binary.c. */
+/* @node divides integers. In binary.c. */
 bool et_xnn_override_needs_quotient(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
-/* For tests: how many products a node of a payload that is compiled from now on must have at least; UINT64_MAX: XNNPACK does
- * all of them. */
-void et_xnn_override_set_least_work(uint64_t n_products);
 
 #endif

@@ -146,13 +146,16 @@ static void run(const struct et_xnn_override_run *run)
 }
 
 const struct et_xnn_override et_xnn_override_transpose = {
-	.name = "Transpose (NCHW, X32), by pixels",
+	.name = "transpose-fp32",
+	.reason = "speed: TODO",
 	.takes = takes_floats,
 	.run = run,
 };
 
 const struct et_xnn_override et_xnn_override_transpose8 = {
-	.name = "Transpose (NCHW, X8), by pixels",
+	.name = "transpose-qs8",
+	.reason = "speed: MobileNetV2 int8 takes 0.97 of the original's time instead of 1.00, MobileNetV3 1.03 "
+		  "instead of 1.11 (AVX-512)",
 	.takes = takes_bytes,
 	.is_of_bytes = true,
 	.along = find_convert,
