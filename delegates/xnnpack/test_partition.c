@@ -294,7 +294,7 @@ static void test_profile(void **state)
 	test_ok(test_ops->profile(s.on.instance, values, &trace, 1, &diag), &diag);
 	check(&s, MOST, MOST);
 	if (et_depthwise())
-		assert_string_equal(told, "Depth Unary Depth Binar ");
+		assert_string_equal(told, "overr Unary overr Binar ");
 	run_right(&s, MOST, MOST, 1);
 	end(&s);
 }

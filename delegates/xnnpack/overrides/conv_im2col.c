@@ -11,6 +11,7 @@
  * What is packed is each phase's filter, of each the groups'; nothing for a phase without taps, which has what bias the first has: one
  * output is made of it, the others are copies. */
 #include "delegates/xnnpack/overrides/override.h"
+#include "delegates/xnnpack/overrides/subconvolution.h"
 
 #include "delegates/xnnpack/ukernels/fp16.h"
 #include "delegates/xnnpack/ukernels/im2col.h"
@@ -30,12 +31,6 @@ struct layout {
 	size_t kernel[2], stride[2], dilation[2]; /* gap: the dilation */
 	size_t groups, channels, n_out;           /* of a group */
 	size_t subconvs[2];                       /* 1, or as many as the stride is wide */
-};
-
-/* Taps of a phase in one direction: @n from @first on, @step apart. The first meets the pixel @behind before the one that the
- * output's place divided by the stride is, the others @gap before each other. */
-struct taps {
-	size_t first, n, step, behind, dilation;
 };
 
 static bool is_deconvolution(const struct et_xnn_node *node)
@@ -120,27 +115,13 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 	       et_xnn_im2col_fit(layout.kernel[0] * layout.kernel[1], channels, layout.build->n_bytes);
 }
 
-static struct taps taps_of(const struct layout *layout, int axis, size_t subconv)
+/* Without subconvolutions all taps are one's. */
+static struct et_xnn_subconv_taps taps_of(const struct layout *layout, int axis, size_t subconv)
 {
-	const size_t kernel = layout->kernel[axis], dilation = layout->dilation[axis], stride = layout->subconvs[axis];
-	if (stride == 1)
-		return (struct taps){ .n = kernel, .step = 1, .dilation = dilation };
-	if (dilation == 1 && subconv < kernel)
-		return (struct taps){
-			.first = subconv, .n = (kernel - subconv + stride - 1) / stride, .step = stride, .dilation = 1
-		};
-	size_t first = 0, step = 1;
-	while (first < kernel && first < stride && first * dilation % stride != subconv)
-		first++;
-	while (step * dilation % stride != 0)
-		step++;
-	if (first == kernel || first == stride)
-		return (struct taps){ .step = step };
-	return (struct taps){ .first = first,
-		.n = (kernel - first + step - 1) / step,
-		.step = step,
-		.behind = (first * dilation - subconv) / stride,
-		.dilation = step * dilation / stride };
+	const size_t kernel = layout->kernel[axis], dilation = layout->dilation[axis];
+	if (layout->subconvs[axis] == 1)
+		return (struct et_xnn_subconv_taps){ .n = kernel, .step = 1, .dilation = dilation };
+	return et_xnn_subconv_taps(kernel, layout->subconvs[axis], dilation, subconv);
 }
 
 static size_t n_taps(const struct layout *layout, const size_t subconv[2])
@@ -209,7 +190,7 @@ static uint8_t *pack_row(const struct layout *layout, const float *from, size_t 
 static uint8_t *pack_group(const struct layout *layout, const size_t subconv[2], const float *filter, const float *bias,
 	uint8_t *to)
 {
-	const struct taps down = taps_of(layout, 0, subconv[0]), across = taps_of(layout, 1, subconv[1]);
+	const struct et_xnn_subconv_taps down = taps_of(layout, 0, subconv[0]), across = taps_of(layout, 1, subconv[1]);
 	const size_t of_column = layout->kernel[0] * layout->kernel[1] * layout->channels;
 	for (size_t at = 0, width; at < layout->n_out; at += width) {
 		width = et_xnn_gemm_width(at, layout->n_out, layout->build->panel);
@@ -282,15 +263,13 @@ static void run_subconv(const struct images *images, const uint8_t *packed, cons
 	       to[2] = { end, images->out[1] };
 	const size_t none[2] = { 0, 0 }, *first = n_taps(layout, subconv) ? subconv : none;
 	for (int axis = 0; axis < 2; axis++) {
-		const struct taps taps = taps_of(layout, axis, subconv[axis]);
-		/* Output o is of phase (o + pad) % phases. */
-		size_t subconvs = layout->subconvs[axis], from = axis == 0 ? begin : 0,
-		       behind = (from + images->pad[axis]) % subconvs;
-		at[axis] = from + (subconv[axis] + subconvs - behind) % subconvs;
-		n[axis] = to[axis] > at[axis] ? (to[axis] - at[axis] + subconvs - 1) / subconvs : 0;
-		if (subconvs > 1) {
-			patches.first[axis] = (ptrdiff_t)((at[axis] + images->pad[axis]) / subconvs) -
-					      (ptrdiff_t)taps.behind;
+		const struct et_xnn_subconv_taps taps = taps_of(layout, axis, subconv[axis]);
+		const struct et_xnn_subconv_steps steps = et_xnn_subconv_steps(layout->subconvs[axis],
+			images->pad[axis], subconv[axis], axis == 0 ? begin : 0, to[axis]);
+		at[axis] = steps.at;
+		n[axis] = steps.n;
+		if (layout->subconvs[axis] > 1) {
+			patches.first[axis] = (ptrdiff_t)steps.first - (ptrdiff_t)taps.behind;
 			patches.step[axis] = -(ptrdiff_t)taps.dilation;
 		} else {
 			patches.first[axis] += (ptrdiff_t)(at[axis] * patches.stride[axis]);

@@ -14,6 +14,7 @@
  * another order than XNNPACK's. Left to it, or to conv_im2col.c, are groups and dilations and filters with gaps between; to it small
  * ones, but not where outputs may be less than a stride, which it cannot do, or channels so few that it loses NaNs (gemm.h). */
 #include "delegates/xnnpack/overrides/override.h"
+#include "delegates/xnnpack/overrides/subconvolution.h"
 
 #include "delegates/xnnpack/ukernels/implicit_im2col.h"
 #include "runtime/base/checked.h"
@@ -55,24 +56,6 @@ static size_t n_columns(const struct layout *layout)
 	return layout->is_joined ? layout->stride[1] * layout->n_out : layout->n_out;
 }
 
-bool et_xnn_override_has_subconvs(const struct et_xnn_node *node)
-{
-	const uint32_t *n = node->numbers;
-	return node->kind->infer == et_xnn_infer_deconvolution && n[ET_XNN_DILATION_H] == 1 &&
-	       n[ET_XNN_DILATION_W] == 1 && n[ET_XNN_STRIDE_H] <= n[ET_XNN_KERNEL_H] &&
-	       n[ET_XNN_STRIDE_W] <= n[ET_XNN_KERNEL_W];
-}
-
-bool et_xnn_override_may_be_below_stride(const struct et_xnn_node *node)
-{
-	const uint32_t *n = node->numbers;
-	return et_xnn_override_has_subconvs(node) &&
-	       ((uint64_t)n[ET_XNN_ADJUST_H] + n[ET_XNN_KERNEL_H] <
-			       (uint64_t)n[ET_XNN_PAD_TOP] + n[ET_XNN_PAD_BOTTOM] + n[ET_XNN_STRIDE_H] ||
-		       (uint64_t)n[ET_XNN_ADJUST_W] + n[ET_XNN_KERNEL_W] <
-			       (uint64_t)n[ET_XNN_PAD_LEFT] + n[ET_XNN_PAD_RIGHT] + n[ET_XNN_STRIDE_W]);
-}
-
 static bool is_needed(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	return et_xnn_override_may_be_below_stride(node) || et_xnn_gemm_is_narrow(node->numbers[ET_XNN_GROUP_OUT]);
@@ -112,8 +95,7 @@ static size_t n_subconvs(const struct layout *layout, int axis)
 /* In that direction, at least one. */
 static size_t n_taps(const struct layout *layout, int axis, size_t subconv)
 {
-	size_t stride = layout->stride[axis]; /* also where phases are joined: they have as many */
-	return (layout->kernel[axis] - subconv + stride - 1) / stride;
+	return et_xnn_subconv_taps(layout->kernel[axis], layout->stride[axis], 1, subconv).n; /* joined ones all have as many */
 }
 
 static size_t depth_of(const struct layout *layout, size_t down, size_t across)
@@ -198,30 +180,19 @@ struct deconvolution {
 	size_t first_step, n_steps; /* down */
 };
 
-/* The outputs of a phase. */
-struct subconv {
-	size_t step, n; /* the first one's, and how many there are */
-	size_t at;      /* the first one */
-};
-
-static struct subconv subconv_at(const struct deconvolution *d, int axis, size_t number)
+static struct et_xnn_subconv_steps steps_of(const struct deconvolution *d, int axis, size_t number)
 {
-	size_t stride = d->layout.stride[axis], pad = d->pad[axis];
-	struct subconv subconv = { .step = pad > number ? (pad - number + stride - 1) / stride : 0 };
-	subconv.at = subconv.step * stride + number - pad;
-	subconv.n = d->out[axis] > subconv.at ? (d->out[axis] - subconv.at + stride - 1) / stride : 0;
-	return subconv;
+	return et_xnn_subconv_steps(d->layout.stride[axis], d->pad[axis], number, 0, d->out[axis]);
 }
 
 /* Those of all phases of a row, as far as no step of theirs is cut. */
-static struct subconv joined(const struct deconvolution *d)
+static struct et_xnn_subconv_steps joined(const struct deconvolution *d)
 {
-	size_t stride = d->layout.stride[1], pad = d->pad[1];
-	struct subconv subconv = { .step = (pad + stride - 1) / stride };
-	size_t end = (d->out[1] + pad) / stride;
-	subconv.n = end > subconv.step ? end - subconv.step : 0;
-	subconv.at = subconv.step * stride - pad;
-	return subconv;
+	size_t stride = d->layout.stride[1], pad = d->pad[1], first = (pad + stride - 1) / stride,
+	       end = (d->out[1] + pad) / stride;
+	return (struct et_xnn_subconv_steps){
+		.first = first, .n = end > first ? end - first : 0, .at = first * stride - pad
+	};
 }
 
 /* Rows @first to @last of what @step across makes, as far as it lies in the output. */
@@ -254,9 +225,9 @@ static void run_sides(const struct deconvolution *d, const struct et_xnn_implici
 {
 	size_t stride = d->layout.stride[1], step = d->pad[1] / stride,
 	       end = (d->out[1] + d->pad[1] + stride - 1) / stride;
-	struct subconv inner = joined(d);
+	struct et_xnn_subconv_steps inner = joined(d);
 	for (; step < end; step++) {
-		if (inner.n && step == inner.step)
+		if (inner.n && step == inner.first)
 			step += inner.n;
 		if (step < end)
 			run_cut(d, subconv, out, step, first, last);
@@ -270,17 +241,17 @@ static void run_steps(const struct deconvolution *d, const struct et_xnn_implici
 	const struct layout *layout = &d->layout;
 	struct et_xnn_implicit_im2col windows = *image;
 	for (size_t i = 0; i < n_subconvs(layout, 0); i++) {
-		struct subconv down = subconv_at(d, 0, i);
-		size_t first = begin > down.step ? begin - down.step : 0, last = end > down.step ? end - down.step : 0;
+		struct et_xnn_subconv_steps down = steps_of(d, 0, i);
+		size_t first = begin > down.first ? begin - down.first : 0, last = end > down.first ? end - down.first : 0;
 		last = last < down.n ? last : down.n;
 		for (size_t j = 0; j < n_subconvs(layout, 1); j++) {
-			struct subconv across = layout->is_joined ? joined(d) : subconv_at(d, 1, j);
+			struct et_xnn_subconv_steps across = layout->is_joined ? joined(d) : steps_of(d, 1, j);
 			windows.kernel[0] = n_taps(layout, 0, i);
 			windows.kernel[1] = n_taps(layout, 1, j);
 			windows.job.filter_depth = depth_of(layout, i, j);
 			windows.out_width = across.n;
-			windows.skip[0] = down.step;
-			windows.skip[1] = across.step;
+			windows.skip[0] = down.first;
+			windows.skip[1] = across.first;
 			for (int axis = 0; axis < 2; axis++)
 				windows.pad[axis] = windows.kernel[axis] - 1;
 			if (first < last) {

@@ -12,6 +12,7 @@
  * filter for each context anew; here it is done once for a Program (weights.h). Left to it are gaps, unsigned ones, and filters that
  * would become far larger. */
 #include "delegates/xnnpack/overrides/override.h"
+#include "delegates/xnnpack/overrides/subconvolution.h"
 
 #include "delegates/xnnpack/ukernels/gemm_qs8.h"
 #include "runtime/base/checked.h"
@@ -83,10 +84,9 @@ static size_t n_subconvs(const struct layout *layout, int axis)
 static struct subconv subconv_of(const struct layout *layout, size_t down, size_t across)
 {
 	struct subconv subconv = { .number = { down, across }, .n_columns = layout->n_out };
-	for (int axis = 0; axis < 2; axis++) {
-		size_t kernel = layout->kernel[axis], stride = layout->stride[axis], number = subconv.number[axis];
-		subconv.n_taps[axis] = number < kernel ? (kernel - number + stride - 1) / stride : 0;
-	}
+	for (int axis = 0; axis < 2; axis++)
+		subconv.n_taps[axis] =
+			et_xnn_subconv_taps(layout->kernel[axis], layout->stride[axis], 1, subconv.number[axis]).n;
 	if (layout->is_joined)
 		subconv.n_columns *= layout->stride[0] * layout->stride[1];
 	if (subconv.n_taps[0] == 0 || subconv.n_taps[1] == 0)
@@ -342,15 +342,13 @@ static bool narrow(const struct images *images, const struct subconv *subconv, s
 	const struct layout *layout = &images->layout;
 	const size_t pixel = layout->groups * layout->channels;
 	for (int axis = 0; axis < 2; axis++) {
-		size_t stride = layout->stride[axis], pad = images->pad[axis], number = subconv->number[axis],
-		       end = images->out_size[axis] + pad, begin = tile->begin[axis],
-		       n_taps = subconv->n_taps[axis] ? subconv->n_taps[axis] : 1;
-		size_t first = pad > number ? (pad - number + stride - 1) / stride : 0,
-		       last = end > number ? (end - number + stride - 1) / stride : 0;
-		if (!layout->is_joined && first > begin)
-			tile->begin[axis] = first;
-		if (!layout->is_joined && last < tile->end[axis])
-			tile->end[axis] = last;
+		const struct et_xnn_subconv_steps steps = et_xnn_subconv_steps(layout->stride[axis], images->pad[axis],
+			subconv->number[axis], 0, images->out_size[axis]);
+		size_t begin = tile->begin[axis], n_taps = subconv->n_taps[axis] ? subconv->n_taps[axis] : 1;
+		if (!layout->is_joined && steps.first > begin)
+			tile->begin[axis] = steps.first;
+		if (!layout->is_joined && steps.first + steps.n < tile->end[axis])
+			tile->end[axis] = steps.first + steps.n;
 		if (tile->begin[axis] >= tile->end[axis])
 			return false;
 		tile->bytes += (tile->begin[axis] - begin + layout->most_taps[axis] - n_taps) *

@@ -28,7 +28,7 @@ static const struct et_xnn_override *const rows[] = { &et_xnn_override_depthwise
 	&et_xnn_override_convolution, &et_xnn_override_convolution_fp16, &et_xnn_override_linear,
 	&et_xnn_override_linear_fp16, &et_xnn_override_computed, &et_xnn_override_matmul,
 	&et_xnn_override_deconvolution, &et_xnn_override_grouped, &et_xnn_override_im2col, &et_xnn_override_im2col_fp16,
-	&et_xnn_override_deconvolution_fp16, &et_xnn_override_transpose, &et_xnn_override_transpose8,
+	&et_xnn_override_deconvolution_fp16, &et_xnn_override_transpose8,
 	&et_xnn_override_linear_qd8, &et_xnn_override_deconvolution_qs8, &et_xnn_override_argmax,
 	&et_xnn_override_average, &et_xnn_override_convert, &et_xnn_override_mean, &et_xnn_override_copy_int32,
 	&et_xnn_override_pool, &et_xnn_override_linear_bf16, &et_xnn_override_bf16_convert, &et_xnn_override_binary,

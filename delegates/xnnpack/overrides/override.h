@@ -68,7 +68,7 @@ extern const struct et_xnn_override et_xnn_override_argmax, et_xnn_override_aver
 	et_xnn_override_depthwise_fp16, et_xnn_override_linear_qd8, et_xnn_override_grouped, et_xnn_override_linear,
 	et_xnn_override_linear_bf16, et_xnn_override_linear_fp16, et_xnn_override_matmul, et_xnn_override_mean,
 	et_xnn_override_copy_int32, et_xnn_override_im2col, et_xnn_override_im2col_fp16, et_xnn_override_pool,
-	et_xnn_override_table, et_xnn_override_transpose, et_xnn_override_transpose8;
+	et_xnn_override_table, et_xnn_override_transpose8;
 
 /* --- for the rows: nodes and values --- */
 

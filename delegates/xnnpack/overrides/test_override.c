@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Transposes that are done here, and convolutions, transposed ones and fully connected layers against XNNPACK's: filters, paddings
- * and strides, shapes that change, one thread and several, one filter for two nodes. */
+/* Convolutions, transposed convolutions and fully connected layers against XNNPACK's: filters, paddings and strides, shapes that
+ * change, one thread and several, one filter for two nodes. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/ukernels/gemm.h"
 #include "delegates/xnnpack/partition.h"
@@ -539,58 +539,6 @@ static void test_infinities(void **state)
 	assert_true(n_nans > 100);
 }
 
-/* Colours to pixels: few are ours, and another order is not. */
-static void test_channels(void **state)
-{
-	for (uint32_t channels = 1; channels <= 6; channels++)
-		for (uint32_t n_threads = 1; n_threads <= 3; n_threads += 2) {
-			struct make_xnn mk;
-			struct test_session s = { 0 };
-			struct et_diag diag = { 0 };
-			size_t n_bytes;
-			bool is_other = channels == 6;
-			uint32_t n = channels == 6 ? 3 : channels;
-			mx_init(&mk);
-			uint32_t x = mx_value(&mk,
-				&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(2, n, 5, 9), .input = 1 });
-			struct mx_value to = { .type = ET_XNN_FP32, MX_DIMS(2, 5, 9, n), .output = 2 };
-			if (is_other) {
-				to.dims[1] = 9;
-				to.dims[2] = 5;
-			}
-			uint32_t out = mx_value(&mk, &to);
-			mx_node(&mk, MX_TRANSPOSE,
-				&(struct et_xnn_node){ .inputs = { x },
-					.outputs = { out },
-					.n_list = { 4 },
-					.list = { { 0, is_other ? 3 : 2, is_other ? 2 : 3, 1 } } });
-			uint8_t *bytes = mx_finish(&mk, &n_bytes);
-			struct et_model_info info;
-			et_xnn_override_set_least_work(0);
-			test_ok(test_compile(bytes, n_bytes, 2, &s.model, &info, &diag), &diag);
-			test_ok(test_ops->threads_new(test_backend, 0, n_threads, &s.threads, &diag), &diag);
-			test_ok(test_ops->instance_new(s.model, s.threads, &s.instance, &diag), &diag);
-			assert_int_equal(et_direct_model(s.model)->model->partitions.partitions[0].override != NULL,
-				!is_other && n >= 2 && n <= 4);
-			for (int32_t height = 5; height > 0; height -= 2) {
-				ARG(&args[0], ET_FLOAT32, ET_STATIC, 2, (int32_t)n, height, 9);
-				ARG(&args[1], ET_FLOAT32, ET_DYNAMIC_BOUND, 2, (int32_t)to.dims[1], (int32_t)to.dims[2],
-					(int32_t)n);
-				test_draw_floats(args[0].f32, 2 * n * (uint32_t)height * 9);
-				struct et_evalue *values[] = { &args[0].value, &args[1].value };
-				test_ok(test_ops->enqueue(s.instance, values, NULL, &diag), &diag);
-				for (uint32_t i = 0, h = (uint32_t)height; i < 2 * h * 9 * n; i++) {
-					uint32_t c = i % n, in = i / n % (h * 9), image = i / n / (h * 9);
-					uint32_t y = is_other ? in % h : in / 9, column = is_other ? in / h : in % 9;
-					assert_true(args[1].f32[i] ==
-						    args[0].f32[((image * n + c) * h + y) * 9 + column]);
-				}
-			}
-			test_session_end(&s);
-			free(bytes);
-		}
-}
-
 /* A stride and a row whose product is more than there are addresses. */
 static void test_far_stride(void **state)
 {
@@ -642,7 +590,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_small_outputs, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_small_groups, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_infinities, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_channels, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_far_stride, set_up, tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

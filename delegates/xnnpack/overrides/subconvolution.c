@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which taps and which outputs a subconvolution has, and which transposed convolutions XNNPACK computes by subconvolutions. */
+#include "delegates/xnnpack/overrides/subconvolution.h"
+
+#include "delegates/xnnpack/overrides/override.h"
+
+struct et_xnn_subconv_taps et_xnn_subconv_taps(size_t kernel, size_t stride, size_t dilation, size_t number)
+{
+	size_t first = 0, step = 1;
+	while (first < kernel && first < stride && first * dilation % stride != number)
+		first++;
+	while (step * dilation % stride != 0)
+		step++;
+	if (first == kernel || first == stride)
+		return (struct et_xnn_subconv_taps){ .step = step };
+	return (struct et_xnn_subconv_taps){ .first = first,
+		.n = (kernel - first + step - 1) / step,
+		.step = step,
+		.behind = (first * dilation - number) / stride,
+		.dilation = step * dilation / stride };
+}
+
+/* The first step whose output is not before @output. */
+static size_t first_step(size_t stride, size_t pad, size_t number, size_t output)
+{
+	return output + pad > number ? (output + pad - number + stride - 1) / stride : 0;
+}
+
+struct et_xnn_subconv_steps et_xnn_subconv_steps(size_t stride, size_t pad, size_t number, size_t begin, size_t end)
+{
+	size_t first = first_step(stride, pad, number, begin), last = first_step(stride, pad, number, end);
+	return (struct et_xnn_subconv_steps){
+		.first = first, .n = last > first ? last - first : 0, .at = first * stride + number - pad
+	};
+}
+
+bool et_xnn_override_has_subconvs(const struct et_xnn_node *node)
+{
+	const uint32_t *n = node->numbers;
+	return node->kind->infer == et_xnn_infer_deconvolution && n[ET_XNN_DILATION_H] == 1 &&
+	       n[ET_XNN_DILATION_W] == 1 && n[ET_XNN_STRIDE_H] <= n[ET_XNN_KERNEL_H] &&
+	       n[ET_XNN_STRIDE_W] <= n[ET_XNN_KERNEL_W];
+}
+
+bool et_xnn_override_may_be_below_stride(const struct et_xnn_node *node)
+{
+	const uint32_t *n = node->numbers;
+	return et_xnn_override_has_subconvs(node) &&
+	       ((uint64_t)n[ET_XNN_ADJUST_H] + n[ET_XNN_KERNEL_H] <
+			       (uint64_t)n[ET_XNN_PAD_TOP] + n[ET_XNN_PAD_BOTTOM] + n[ET_XNN_STRIDE_H] ||
+		       (uint64_t)n[ET_XNN_ADJUST_W] + n[ET_XNN_KERNEL_W] <
+			       (uint64_t)n[ET_XNN_PAD_LEFT] + n[ET_XNN_PAD_RIGHT] + n[ET_XNN_STRIDE_W]);
+}
