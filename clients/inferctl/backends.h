@@ -24,8 +24,8 @@ struct ctl_backends {
 	unsigned n_problems;
 };
 
-/* Open those compiled in, with the options of their sections in @config, if that is not NULL. What the pointers lead to must
- * outlive it. -1 and @text: @config can't be read; there is nothing to close. */
+/* Open those compiled in, with the options of their sections in @config, if that is not NULL. What the pointers lead
+ * to must outlive it. -1 and @text: @config can't be read; there is nothing to close. */
 int ctl_backends_open(struct ctl_backends *backends, const struct et_log *log, const char *config, const char *cache,
 	char *text, size_t room);
 void ctl_backends_close(struct ctl_backends *backends);

@@ -26,7 +26,7 @@ struct et_xnn_backend {
 	size_t max_instance_bytes;
 	uint32_t overrides_off; /* by the option, for models without an option of their own */
 	char machine[256];      /* the store's key; empty: nothing is kept */
-	pthread_mutex_t lock; /* programs */
+	pthread_mutex_t lock;   /* programs */
 	struct et_list_node programs;
 	struct et_xnn_thread_sets thread_sets;
 };
@@ -217,7 +217,8 @@ static int probe(void *self, const struct inferd_delegate_payload *payload, uint
 }
 
 static enum et_status compile(struct et_xnn_backend *backend, const struct inferd_delegate_payload *payload,
-	uint32_t overrides_off, struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *ret_info, struct et_diag *diag)
+	uint32_t overrides_off, struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *ret_info,
+	struct et_diag *diag)
 {
 	const struct et_allocator *allocator = &backend->allocator;
 	const struct inferd_delegate_store *store = backend->machine[0] ? payload->store : NULL;

@@ -284,8 +284,8 @@ static void test_nibbles_in_a_payload_stay(void **state)
 	struct et_xnn_input_slices slices;
 	struct et_xnn_rehearsals rehearsals;
 	et_xnn_rehearsals_init(&rehearsals, &test_allocator);
-	test_ok(et_xnn_compile(&model, &slices, &source, 0, weights, &rehearsals, NULL, SIZE_MAX, &test_allocator, &info,
-			&diag),
+	test_ok(et_xnn_compile(&model, &slices, &source, 0, weights, &rehearsals, NULL, SIZE_MAX, &test_allocator,
+			&info, &diag),
 		&diag);
 	et_xnn_input_slices_deinit(&slices, &test_allocator);
 	et_xnn_model_free(model);

@@ -155,7 +155,8 @@ struct et_xnn_payload {
 	uint32_t *outputs;
 	uint32_t n_outputs;
 	uint32_t first_output; /* the lowest argument that is written */
-	uint32_t overrides_off; /* a bit for each override (overrides/override.c) that is switched off, unless it is needed */
+	uint32_t
+		overrides_off; /* a bit for each override (overrides/override.c) that is switched off, unless it is needed */
 	const uint32_t *
 		whole; /* of a part's graph (partition.h): which of the payload's each value is; NULL: it is a payload */
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The largest of windows that tile a picture of floats, and which element of the window it is.
+/* Argmax pooling of fp32: the largest element of each window, and its index in the window. Windows tile the image.
  *
- * XNNPACK takes neither padding nor windows of one element. The original reads the nearest element there is where a window lies
- * beyond the picture, and counts elements down its columns: the first of several that are alike is the one. What is left over
- * behind the last whole window is read by none. A number is never larger than one that is none, nor that than a number, so that a NaN stays
- * where it is first only. */
+ * XNNPACK takes neither padding nor windows of one element. Numbers are the original's: an element in the padding
+ * reads the nearest element of the image; elements are counted down the columns, and of equal ones the first is the
+ * largest. No window reads what is left over behind the last whole one. A comparison with NaN is false, so a NaN wins
+ * only as the first element of its window. */
 #include "delegates/xnnpack/overrides/pool_windows.h"
 
 struct argmax {
@@ -23,7 +23,7 @@ static size_t nearest(size_t at, size_t pad, size_t size)
 	return at < size ? at : size - 1;
 }
 
-/* The window whose first element is at (@top, @left) of the padded picture. */
+/* The window whose first element is at (@top, @left) of the padded image. */
 static void run_window(const struct argmax *argmax, const float *in, size_t top, size_t left, size_t to)
 {
 	const struct et_xnn_pool_windows *windows = &argmax->windows;
@@ -43,7 +43,7 @@ static void run_window(const struct argmax *argmax, const float *in, size_t top,
 		}
 }
 
-/* Rows @begin to @end of all pictures. */
+/* Output rows @begin to @end of all images. */
 static void run_rows(void *arg, size_t begin, size_t end)
 {
 	const struct argmax *argmax = arg;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The average of windows of which some lie wholly in the padding, which XNNPACK does not take.
+/* Average pooling where some windows lie wholly in the padding, which XNNPACK does not take.
  *
- * An output is the sum of what of its window lies in the picture, divided by how many those are, a channel each, within the limits.
- * ExecuTorch's XNNPACK, which takes such windows, counts from a window's first element in the padded picture to its last: none where
- * it lies just beside the picture or in front, and less than none further behind. 0 divided by 0 is no number, of which its
- * kernels make the lower limit; so is it here. */
+ * An output is the sum of those elements of its window that lie in the image, divided by their count, within the
+ * limits. For a window wholly in the padding the count is that of ExecuTorch's XNNPACK, which takes such windows: 0
+ * beside or in front of the image, below 0 further behind. 0 / 0 is NaN, of which its kernels make the lower limit,
+ * and so does this one. */
 #include "delegates/xnnpack/ukernels/fp16.h"
 #include "delegates/xnnpack/overrides/pool_windows.h"
 
@@ -15,7 +15,7 @@ struct average {
 	bool is_fp16;
 };
 
-/* Elements of a window that lie in the picture: from @at to before @end, which may lie in front of it. */
+/* Elements of a window that lie in the image: from @at to before @end. @end may be less than @at. */
 struct span {
 	size_t at, end;
 };
@@ -41,7 +41,7 @@ static float at(const struct average *average, size_t i)
 
 static void put(const struct average *average, size_t i, float mean)
 {
-	mean = mean >= average->windows.min ? mean : average->windows.min; /* and what is no number */
+	mean = mean >= average->windows.min ? mean : average->windows.min; /* also for NaN */
 	mean = mean > average->windows.max ? average->windows.max : mean;
 	if (average->is_fp16)
 		((uint16_t *)average->windows.out)[i] = et_xnn_to_fp16(mean);
@@ -49,7 +49,7 @@ static void put(const struct average *average, size_t i, float mean)
 		((float *)average->windows.out)[i] = mean;
 }
 
-/* Rows @begin to @end of all pictures. */
+/* Output rows @begin to @end of all images. */
 static void run_rows(void *arg, size_t begin, size_t end)
 {
 	const struct average *average = arg;

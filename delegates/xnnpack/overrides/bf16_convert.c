@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bfloats become floats and floats bfloats, or floats that are rounded as if they had been such (lower_bf16.c). */
+/* Conversions between bf16 and fp32, and rounding of fp32 to values that bf16 holds (lower_bf16.c). XNNPACK has no
+ * bf16. */
 #include "delegates/xnnpack/ukernels/bf16.h"
 #include "delegates/xnnpack/overrides/override.h"
 
-enum { BLOCK = 1 << 10, GRAIN = 1 << 6 /* blocks that are worth another thread's while */ };
+enum { BLOCK = 1 << 10, GRAIN = 1 << 6 /* blocks that are worth another thread */ };
 
-struct copying {
+struct conversion {
 	const struct et_bf16_build *build;
 	const void *from;
 	void *to;
@@ -25,30 +26,30 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 
 static void copy_rounded(const struct et_bf16_build *build, const float *from, float *to, size_t n)
 {
-	for (size_t at = 0, some; at < n; at += some) {
-		some = n - at < BLOCK ? n - at : BLOCK;
-		memcpy(to + at, from + at, some * sizeof(*to));
-		build->round(to + at, some);
+	for (size_t at = 0, n_block; at < n; at += n_block) {
+		n_block = n - at < BLOCK ? n - at : BLOCK;
+		memcpy(to + at, from + at, n_block * sizeof(*to));
+		build->round(to + at, n_block);
 	}
 }
 
 static void run_blocks(void *arg, size_t begin, size_t end)
 {
-	const struct copying *copying = arg;
-	const struct et_bf16_build *build = copying->build;
-	size_t at = begin * BLOCK, n = (end * BLOCK < copying->n ? end * BLOCK : copying->n) - at;
-	if (copying->from_bf16)
-		build->widen((const uint16_t *)copying->from + at, (float *)copying->to + at, n);
-	else if (copying->to_bf16)
-		build->narrow((const float *)copying->from + at, (uint16_t *)copying->to + at, n);
+	const struct conversion *conversion = arg;
+	const struct et_bf16_build *build = conversion->build;
+	size_t at = begin * BLOCK, n = (end * BLOCK < conversion->n ? end * BLOCK : conversion->n) - at;
+	if (conversion->from_bf16)
+		build->widen((const uint16_t *)conversion->from + at, (float *)conversion->to + at, n);
+	else if (conversion->to_bf16)
+		build->narrow((const float *)conversion->from + at, (uint16_t *)conversion->to + at, n);
 	else
-		copy_rounded(build, (const float *)copying->from + at, (float *)copying->to + at, n);
+		copy_rounded(build, (const float *)conversion->from + at, (float *)conversion->to + at, n);
 }
 
 static void run(const struct et_xnn_override_run *run)
 {
 	uint32_t in = run->node->inputs[0], out = run->node->outputs[0];
-	struct copying copying = {
+	struct conversion conversion = {
 		.build = et_bf16(),
 		.from = run->memory[in],
 		.to = run->memory[out],
@@ -56,7 +57,7 @@ static void run(const struct et_xnn_override_run *run)
 		.from_bf16 = run->payload->values[in].type == ET_XNN_BF16,
 		.to_bf16 = run->payload->values[out].type == ET_XNN_BF16,
 	};
-	et_xnn_threads_parallel_for(run->threads, run_blocks, &copying, (copying.n + BLOCK - 1) / BLOCK, GRAIN);
+	et_xnn_threads_parallel_for(run->threads, run_blocks, &conversion, (conversion.n + BLOCK - 1) / BLOCK, GRAIN);
 }
 
 const struct et_xnn_override et_xnn_override_bf16_convert = {

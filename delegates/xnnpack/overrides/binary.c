@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operators of two numbers that XNNPACK rounds otherwise than the original, or does not do.
+/* Binary elementwise operators that XNNPACK rounds otherwise than the original or does not take.
  *
- * Of 8 bits: quotients and the larger or smaller one, for which neither has a kernel: they make floats, and quantize what
- * comes out (quantized.h); and what is times a slope where it is negative, for which the original alone has one; and sums, differences
- * and products whose scales XNNPACK does not take. Quotients of int32 are rounded so that what remains is never below 0; divided by 0 they are 0. XNNPACK ends the process where the smallest number is
- * divided by -1; here that is the smallest number, as all that is too large is taken modulo 2^32.
+ * 8 bits: division, maximum and minimum, for which neither XNNPACK has a kernel (both compute in floats and quantize
+ * the result, quantized.h); PReLU, for which the original alone has a kernel; sums, differences and products whose
+ * scales XNNPACK does not take. int32: division. The remainder is never below 0, and a division by 0 gives 0. XNNPACK
+ * ends the process at INT32_MIN / -1; here the result is INT32_MIN, because results are taken modulo 2^32.
  *
- * Shapes are counted from the last dimension; where one has 1 element and the other more, the one is read again. Neighbouring
- * dimensions of which the same is true are one. */
+ * Shapes are broadcast from the last dimension on. Neighbouring dimensions with the same broadcast are joined to
+ * one. */
 #include "delegates/xnnpack/overrides/override.h"
 #include "delegates/xnnpack/overrides/quantized.h"
 
 #include <math.h>
 
-enum { BLOCK = 128, GRAIN = 1 << 14 /* elements that are worth another thread's while */ };
+enum { BLOCK = 128, GRAIN = 1 << 14 /* elements that are worth another thread */ };
 
 struct binary;
 
-/* @n elements; neighbours in a and b are @steps[0] and @steps[1] elements apart. */
+/* @n elements of a row, from @offsets of the inputs to @to of the output. */
 typedef void (*run_row_fn)(const struct binary *binary, const size_t *offsets, size_t to, size_t n);
 
 struct binary {
@@ -27,14 +27,14 @@ struct binary {
 	const void *in[2];
 	void *out;
 	run_row_fn run_row;
-	float floats[2][256];   /* of the inputs' numbers */
-	int32_t zero_points[2]; /* theirs */
-	float above, below;     /* what is 0 or more, and products, times this are in the output's unit */
+	float floats[2][256];   /* the inputs' bytes as floats */
+	int32_t zero_points[2]; /* of the inputs */
+	float above, below;     /* scale a number that is not negative, and a product, to the output's unit */
 	struct et_xnn_quantized quantized;
 	int32_t least, most;
 };
 
-/* --- what is done here --- */
+/* --- which nodes --- */
 
 static bool may_be_halfway(const struct et_xnn_value *in, const struct et_xnn_value *out)
 {
@@ -74,7 +74,7 @@ bool et_xnn_override_needs_quotient(const struct et_xnn_payload *payload, const 
 
 /* --- 8 bits --- */
 
-/* a becomes the result. */
+/* @a = @a op @b. */
 static void apply(enum xnn_binary_operator op, float *a, const float *b, size_t n)
 {
 	switch (op) {
@@ -111,21 +111,21 @@ static void run_row_8(const struct binary *binary, const size_t *offsets, size_t
 	const uint8_t *a = (const uint8_t *)binary->in[0] + offsets[0],
 		      *b = (const uint8_t *)binary->in[1] + offsets[1];
 	uint8_t *out = (uint8_t *)binary->out + to;
-	for (size_t at = 0, some; at < n; at += some) {
+	for (size_t at = 0, n_block; at < n; at += n_block) {
 		float left[BLOCK], right[BLOCK];
-		some = n - at < BLOCK ? n - at : BLOCK;
-		for (size_t i = 0; i < some; i++) {
+		n_block = n - at < BLOCK ? n - at : BLOCK;
+		for (size_t i = 0; i < n_block; i++) {
 			left[i] = binary->floats[0][a[(at + i) * steps[0]]];
 			right[i] = binary->floats[1][b[(at + i) * steps[1]]];
 		}
-		apply(binary->op, left, right, some);
-		for (size_t i = 0; i < some; i++)
+		apply(binary->op, left, right, n_block);
+		for (size_t i = 0; i < n_block; i++)
 			out[at + i] = et_xnn_quantize(&binary->quantized, left[i]);
 	}
 }
 
-/* Products are exact, and rounded before the zero point is added. */
-static void run_row_of_slopes(const struct binary *binary, const size_t *offsets, size_t to, size_t n)
+/* PReLU. Products are exact and rounded before the zero point is added. */
+static void run_row_prelu(const struct binary *binary, const size_t *offsets, size_t to, size_t n)
 {
 	const size_t *steps = binary->steps[binary->n_dims - 1];
 	const uint8_t *a = (const uint8_t *)binary->in[0] + offsets[0],
@@ -143,7 +143,7 @@ static void run_row_of_slopes(const struct binary *binary, const size_t *offsets
 	}
 }
 
-/* Limits are a node of their own in the original, behind the rounding. */
+/* The original applies limits in a node of their own, after the rounding. */
 static void prepare_8(struct binary *binary, const struct et_xnn_override_run *run)
 {
 	const struct et_xnn_node *node = run->node;
@@ -161,7 +161,7 @@ static void prepare_8(struct binary *binary, const struct et_xnn_override_run *r
 	binary->below = a->scale * b->scale / out->scale;
 	binary->quantized = et_xnn_quantized(out);
 	et_xnn_limit(&binary->quantized, node->min, node->max);
-	binary->run_row = node->kind->op == xnn_binary_prelu ? run_row_of_slopes : run_row_8;
+	binary->run_row = node->kind->op == xnn_binary_prelu ? run_row_prelu : run_row_8;
 }
 
 /* --- int32 --- */
@@ -203,7 +203,7 @@ static void prepare_32(struct binary *binary, const struct et_xnn_override_run *
 
 /* --- both --- */
 
-/* Dimensions of the output from the last, and how far apart neighbours along them lie in the inputs: 0 where there is but one. */
+/* The output's dimensions, and the steps along them in the inputs, in elements: 0 where an input is broadcast. */
 static void lay_out(struct binary *binary, const struct et_xnn_shape *const shapes[2], const struct et_xnn_shape *out)
 {
 	size_t all[2] = { 1, 1 }, dims[ET_XNN_MAX_DIMS], steps[ET_XNN_MAX_DIMS][2];
@@ -213,13 +213,13 @@ static void lay_out(struct binary *binary, const struct et_xnn_shape *const shap
 		if (dim == 1)
 			continue;
 		for (unsigned j = 0; j < 2; j++) {
-			size_t override = i <= shapes[j]->n_dims ? shapes[j]->dims[shapes[j]->n_dims - i] : 1;
-			step[j] = override == 1 ? 0 : all[j];
-			all[j] *= override;
+			size_t own = i <= shapes[j]->n_dims ? shapes[j]->dims[shapes[j]->n_dims - i] : 1;
+			step[j] = own == 1 ? 0 : all[j];
+			all[j] *= own;
 		}
-		bool is_one = n > 0 && step[0] == steps[n - 1][0] * dims[n - 1] &&
-			      step[1] == steps[n - 1][1] * dims[n - 1];
-		if (is_one) {
+		bool is_joined = n > 0 && step[0] == steps[n - 1][0] * dims[n - 1] &&
+				 step[1] == steps[n - 1][1] * dims[n - 1];
+		if (is_joined) {
 			dims[n - 1] *= dim;
 			continue;
 		}
@@ -240,7 +240,7 @@ static void lay_out(struct binary *binary, const struct et_xnn_shape *const shap
 	}
 }
 
-/* Elements @begin to @end, row by row. */
+/* Elements @begin to @end of the output, row by row. */
 static void run_elements(void *arg, size_t begin, size_t end)
 {
 	const struct binary *binary = arg;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers of one datatype as those of another, where XNNPACK rounds halves away from 0 and the original to the even number.
+/* Conversions of a datatype that Debian's XNNPACK rounds away from 0 at a tie, and the original to even.
  *
- * That is wherever neither has a kernel: to int32, and to 8 bits from int32 and bfloats and, unsigned, from halves. All of these go by
- * way of a float. What is no number becomes 0, and what is too large for an int32 the largest that a float's last bits allow
- * for. */
+ * These are the conversions for which neither has a kernel: to int32, to 8 bits from int32 and bf16, and to unsigned
+ * 8 bits from fp16. All are computed by way of a float. NaN becomes 0. What is too large for an int32 becomes the
+ * largest float below 2^31. */
 #include "delegates/xnnpack/ukernels/bf16.h"
 #include "delegates/xnnpack/ukernels/fp16.h"
 #include "delegates/xnnpack/overrides/override.h"
@@ -11,17 +11,17 @@
 
 #include <math.h>
 
-enum { BLOCK = 256, GRAIN = 1 << 6 /* blocks that are worth another thread's while */ };
+enum { BLOCK = 256, GRAIN = 1 << 6 /* blocks that are worth another thread */ };
 
 struct cast {
 	uint8_t from_type, to_type; /* enum et_xnn_type */
 	const void *from;
 	void *to;
 	size_t n;
-	struct et_xnn_quantized in, out; /* if they are of 8 bits */
+	struct et_xnn_quantized in, out; /* where they are 8 bits */
 };
 
-static bool is_read(uint8_t type)
+static bool is_convertible(uint8_t type)
 {
 	return type == ET_XNN_FP32 || type == ET_XNN_FP16 || type == ET_XNN_BF16 || type == ET_XNN_QINT8 ||
 	       type == ET_XNN_QUINT8;
@@ -33,7 +33,7 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 	if (node->kind->types != ET_XNN_TYPES_CONVERT || in->data)
 		return false;
 	if (out->type == ET_XNN_INT32)
-		return is_read(in->type);
+		return is_convertible(in->type);
 	return et_xnn_is_8_bit(out) && (in->type == ET_XNN_INT32 || in->type == ET_XNN_BF16 ||
 					       (in->type == ET_XNN_FP16 && out->type == ET_XNN_QUINT8));
 }

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Convolutions in groups or with gaps, and transposed ones of every form, by windows that are copied (im2col.h): those that
- * XNNPACK cannot do, or whose NaNs it loses (gemm.h), those of halves, which others than Debian's compute in halves, and those of floats
- * in groups, or with gaps, of which it fills up to whole panels of 32 channels.
+/* Convolutions with groups or dilation, and transposed convolutions of every form, by im2col (im2col.h).
  *
- * Sums take their taps in XNNPACK's order, and what it multiplies with zeros is multiplied with zeros here, since an infinite weight
- * makes a NaN of them. Of a transposed convolution it takes outputs that lie a stride apart, a phase, together, each with those taps
- * alone that meet pixels; but of one with gaps, or with strides that are wider than the filter, all taps for each output, most
- * of which meet zeros between the pixels. These are left out here unless there is such a weight, which is noted behind the filter.
+ * Taken for correctness: transposed convolutions of fp32 that XNNPACK cannot do, or whose NaNs it loses (gemm.h), and
+ * all of fp16, for which Debian's XNNPACK adds up in floats and the original in halves. Taken for speed: grouped
+ * convolutions of fp32 with AVX-512, where XNNPACK fills each group up to a panel of 32 channels.
  *
- * What is packed is each phase's filter, of each the groups'; nothing for a phase without taps, which has what bias the first has: one
- * output is made of it, the others are copies. */
+ * Sums take their taps in XNNPACK's order. Zeros that XNNPACK multiplies are multiplied here, too, because an
+ * infinite weight makes a NaN of them. XNNPACK computes a transposed convolution by subconvolutions
+ * (subconvolution.h), each with those taps alone that meet pixels; but with dilation, or strides wider than the
+ * filter, it takes all taps for each output, most of which meet zeros between the pixels. Here these use
+ * subconvolutions as well, unless the filter has such a weight, which is noted behind the packed filter.
+ *
+ * Packed is the filter of each subconvolution, group by group. A subconvolution without taps has no filter: its
+ * outputs are all equal, so one is computed from the bias of the first subconvolution's filter and copied. */
 #include "delegates/xnnpack/overrides/override.h"
 #include "delegates/xnnpack/overrides/subconvolution.h"
 
@@ -21,16 +24,16 @@
 #include <string.h>
 
 enum {
-	GRAIN = 1 << 17, /* products that are worth another thread's while */
+	GRAIN = 1 << 17, /* products that are worth another thread */
 	MOST_SUBCONVS = 256,
 };
 
-/* What decides how the filter is packed. Down, across. */
+/* What the packing of a filter depends on. [0] is down, [1] is across. */
 struct layout {
 	const struct et_xnn_gemm_build *build;
-	size_t kernel[2], stride[2], dilation[2]; /* gap: the dilation */
-	size_t groups, channels, n_out;           /* of a group */
-	size_t subconvs[2];                       /* 1, or as many as the stride is wide */
+	size_t kernel[2], stride[2], dilation[2];
+	size_t groups, channels, n_out; /* of a group */
+	size_t subconvs[2];             /* 1, or the stride */
 };
 
 static bool is_deconvolution(const struct et_xnn_node *node)
@@ -38,7 +41,8 @@ static bool is_deconvolution(const struct et_xnn_node *node)
 	return node->kind->infer == et_xnn_infer_deconvolution;
 }
 
-/* Whether XNNPACK takes each output's own taps alone does not matter unless zeros count. */
+/* Whether @node may be computed by subconvolutions where XNNPACK takes all taps: the same, but for zeros times
+ * infinite weights. */
 static bool may_leave_zeros(const struct et_xnn_node *node)
 {
 	const uint64_t down = node->numbers[ET_XNN_STRIDE_H], across = node->numbers[ET_XNN_STRIDE_W];
@@ -79,14 +83,15 @@ static bool is_fp16(const struct et_xnn_payload *payload, const struct et_xnn_no
 		       (node->kind->infer == et_xnn_infer_convolution && !et_xnn_override_is_like_depthwise(node)));
 }
 
-/* Of a group's last panel, which XNNPACK fills up to a whole one, we do fewer columns. */
+/* Whether the last panel of a group, which XNNPACK fills up to a whole one, is narrower here. */
 static bool has_narrow_panel(size_t n_out)
 {
 	return n_out % ET_GEMM_PANEL != 0 &&
 	       et_xnn_gemm_width(n_out - n_out % ET_GEMM_PANEL, n_out, ET_GEMM_PANEL) < ET_GEMM_PANEL;
 }
 
-/* Whether it is a convolution in groups, of each of which XNNPACK computes some columns for nothing, and is large enough. */
+/* Whether it is a convolution in groups, of each of which XNNPACK computes some columns for nothing, and is large
+ * enough. */
 static bool is_filled_up(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const uint32_t *n = node->numbers;
@@ -134,7 +139,7 @@ static size_t depth_of(const struct layout *layout, const size_t subconv[2])
 	return n_taps(layout, subconv) * layout->channels;
 }
 
-/* Elements of one group of a phase; SIZE_MAX: too many. */
+/* Elements of one group of a subconvolution's filter; SIZE_MAX: too many. */
 static size_t size_of(const struct layout *layout, const size_t subconv[2])
 {
 	size_t depth = depth_of(layout, subconv);
@@ -148,7 +153,7 @@ static bool next_subconv(const struct layout *layout, size_t subconv[2])
 	return subconv[0] < layout->subconvs[0];
 }
 
-/* Bytes of all phases; SIZE_MAX: too many. */
+/* Bytes of all subconvolutions' filters; SIZE_MAX: too many. */
 static size_t n_of_subconvs(const struct layout *layout)
 {
 	size_t n = 0, subconv[2] = { 0, 0 };
@@ -161,7 +166,7 @@ static size_t n_of_subconvs(const struct layout *layout)
 	return et_mul(n, layout->build->n_bytes, &n) ? n : SIZE_MAX;
 }
 
-/* With room for either way and, behind it, which one it is. */
+/* Room for either way of packing, and the mark behind it that says which one it is. */
 static size_t n_packed(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const struct layout layout = layout_of(payload, node, false), whole = layout_of(payload, node, true);
@@ -170,7 +175,8 @@ static size_t n_packed(const struct et_xnn_payload *payload, const struct et_xnn
 	return !may_leave_zeros(node) || et_add(n, ET_XNN_IMPLICIT_IM2COL_MARK, &n) ? n : SIZE_MAX;
 }
 
-/* A row of a panel, of which @n columns are there: from floats @stride apart; without such zeros. Returns where the next one goes. */
+/* Pack a row of a panel of @width columns: the first @n from floats @stride apart, zeros for the others; without
+ * @from, all zeros. Returns where the next row goes. */
 static uint8_t *pack_row(const struct layout *layout, const float *from, size_t stride, size_t n, size_t width,
 	uint8_t *to)
 {
@@ -186,7 +192,7 @@ static uint8_t *pack_row(const struct layout *layout, const float *from, size_t 
 	return to;
 }
 
-/* One group of a phase. @filter: [n_out][kernel][kernel][channels]. @bias: [n_out], or NULL. */
+/* One group of a subconvolution. @filter: [n_out][kernel][kernel][channels]. @bias: [n_out], or NULL. */
 static uint8_t *pack_group(const struct layout *layout, const size_t subconv[2], const float *filter, const float *bias,
 	uint8_t *to)
 {
@@ -220,7 +226,7 @@ static void pack(const struct et_xnn_payload *payload, const struct et_xnn_node 
 	bool counts_zeros = false;
 	if (may_leave_zeros(node)) {
 		uint8_t *mark = to + n_packed(payload, node) - ET_XNN_IMPLICIT_IM2COL_MARK;
-		memset(to, 0, (size_t)(mark - to)); /* it is kept in a file, too */
+		memset(to, 0, (size_t)(mark - to)); /* the packed bytes are kept in a file */
 		et_xnn_implicit_im2col_mark(filter, n * node->numbers[ET_XNN_GROUPS], are_fp16, mark);
 		counts_zeros = et_xnn_implicit_im2col_is_marked(mark);
 	}
@@ -237,29 +243,29 @@ static void pack(const struct et_xnn_payload *payload, const struct et_xnn_node 
 
 struct images {
 	struct layout layout;
-	struct et_xnn_im2col patches; /* of the first picture, without what a phase says */
+	struct et_xnn_im2col im2col; /* of the first image, without what depends on the subconvolution */
 	size_t out[2], pad[2];
 };
 
-/* Of a phase without taps all outputs are alike, @n down and across, of @n_pixel bytes each: the first is there. */
-static void repeat(const struct et_xnn_im2col *patches, const size_t n[2], size_t n_pixel)
+/* Copy the first output of a subconvolution without taps, of @n_pixel bytes, to all others, @n down and across. */
+static void repeat(const struct et_xnn_im2col *im2col, const size_t n[2], size_t n_pixel)
 {
-	const size_t n_bytes = patches->build->n_bytes, down = patches->out_step[0] * n_bytes,
-		     across = patches->out_step[1] * n_bytes;
-	const uint8_t *from = patches->job.out;
+	const size_t n_bytes = im2col->build->n_bytes, down = im2col->out_step[0] * n_bytes,
+		     across = im2col->out_step[1] * n_bytes;
+	const uint8_t *from = im2col->job.out;
 	for (size_t y = 0; y < n[0]; y++)
 		for (size_t x = y == 0; x < n[1]; x++)
-			memcpy(patches->job.out + y * down + x * across, from, n_pixel);
+			memcpy(im2col->job.out + y * down + x * across, from, n_pixel);
 }
 
-/* Rows @begin to @end of the outputs of picture @image, as far as they are of that phase. */
+/* The outputs of that subconvolution in rows @begin to @end of image @image. */
 static void run_subconv(const struct images *images, const uint8_t *packed, const size_t subconv[2], size_t image,
 	size_t begin, size_t end)
 {
 	const struct layout *layout = &images->layout;
-	struct et_xnn_im2col patches = images->patches;
-	size_t n_in = patches.height * patches.width * patches.channels * patches.groups,
-	       pixel = layout->groups * layout->n_out, n_bytes = patches.build->n_bytes, at[2], n[2],
+	struct et_xnn_im2col im2col = images->im2col;
+	size_t n_in = im2col.height * im2col.width * im2col.channels * im2col.groups,
+	       pixel = layout->groups * layout->n_out, n_bytes = im2col.build->n_bytes, at[2], n[2],
 	       to[2] = { end, images->out[1] };
 	const size_t none[2] = { 0, 0 }, *first = n_taps(layout, subconv) ? subconv : none;
 	for (int axis = 0; axis < 2; axis++) {
@@ -269,30 +275,30 @@ static void run_subconv(const struct images *images, const uint8_t *packed, cons
 		at[axis] = steps.at;
 		n[axis] = steps.n;
 		if (layout->subconvs[axis] > 1) {
-			patches.first[axis] = (ptrdiff_t)steps.first - (ptrdiff_t)taps.behind;
-			patches.step[axis] = -(ptrdiff_t)taps.dilation;
+			im2col.first[axis] = (ptrdiff_t)steps.first - (ptrdiff_t)taps.behind;
+			im2col.step[axis] = -(ptrdiff_t)taps.dilation;
 		} else {
-			patches.first[axis] += (ptrdiff_t)(at[axis] * patches.stride[axis]);
+			im2col.first[axis] += (ptrdiff_t)(at[axis] * im2col.stride[axis]);
 		}
-		patches.kernel[axis] = taps.n;
+		im2col.kernel[axis] = taps.n;
 	}
-	patches.filter_taps = n_taps(layout, first);
+	im2col.filter_taps = n_taps(layout, first);
 	if (n[0] == 0 || n[1] == 0)
 		return;
-	patches.job.packed = first == subconv ? packed : images->patches.job.packed;
-	patches.packed_step = size_of(layout, first);
-	patches.job.in += image * n_in * n_bytes;
-	patches.job.out += ((image * images->out[0] + at[0]) * images->out[1] + at[1]) * pixel * n_bytes;
+	im2col.job.packed = first == subconv ? packed : images->im2col.job.packed;
+	im2col.packed_step = size_of(layout, first);
+	im2col.job.in += image * n_in * n_bytes;
+	im2col.job.out += ((image * images->out[0] + at[0]) * images->out[1] + at[1]) * pixel * n_bytes;
 	bool is_empty = first != subconv;
-	patches.out_width = is_empty ? 1 : n[1];
-	patches.out_step[0] = layout->subconvs[0] * images->out[1] * pixel;
-	patches.out_step[1] = layout->subconvs[1] * pixel;
-	et_xnn_im2col_run(&patches, 0, is_empty ? 1 : n[0]);
+	im2col.out_width = is_empty ? 1 : n[1];
+	im2col.out_step[0] = layout->subconvs[0] * images->out[1] * pixel;
+	im2col.out_step[1] = layout->subconvs[1] * pixel;
+	et_xnn_im2col_run(&im2col, 0, is_empty ? 1 : n[0]);
 	if (is_empty)
-		repeat(&patches, n, pixel * n_bytes);
+		repeat(&im2col, n, pixel * n_bytes);
 }
 
-/* Rows of all pictures' outputs, one after the other. */
+/* Output rows @begin to @end of all images. */
 static void run_rows(void *arg, size_t begin, size_t end)
 {
 	const struct images *images = arg;
@@ -300,7 +306,7 @@ static void run_rows(void *arg, size_t begin, size_t end)
 	const size_t height = images->out[0], n_bytes = layout->build->n_bytes;
 	for (size_t n; begin < end; begin += n) {
 		size_t image = begin / height, y = begin % height, subconv[2] = { 0, 0 };
-		const uint8_t *packed = images->patches.job.packed;
+		const uint8_t *packed = images->im2col.job.packed;
 		n = height - y < end - begin ? height - y : end - begin;
 		do {
 			run_subconv(images, packed, subconv, image, y, y + n);
@@ -321,8 +327,8 @@ static void run(const struct et_xnn_override_run *run)
 		.out = { out[1], out[2] },
 		.pad = { numbers[ET_XNN_PAD_TOP], numbers[ET_XNN_PAD_LEFT] } };
 	const struct layout *layout = &images.layout;
-	struct et_xnn_im2col *patches = &images.patches;
-	*patches = (struct et_xnn_im2col){ .build = layout->build,
+	struct et_xnn_im2col *im2col = &images.im2col;
+	*im2col = (struct et_xnn_im2col){ .build = layout->build,
 		.job = { .n_columns = layout->n_out,
 			.min = node->min,
 			.max = node->max,
@@ -335,10 +341,10 @@ static void run(const struct et_xnn_override_run *run)
 		.channels = layout->channels };
 	for (int axis = 0; axis < 2; axis++) {
 		ptrdiff_t pad = (ptrdiff_t)images.pad[axis], dilation = (ptrdiff_t)numbers[ET_XNN_DILATION_H + axis];
-		patches->step[axis] = is_deconvolution(node) ? -dilation : dilation;
-		patches->first[axis] = is_deconvolution(node) ? pad : -pad;
-		patches->stride[axis] = is_deconvolution(node) ? 1 : layout->stride[axis];
-		patches->spread[axis] = is_deconvolution(node) ? layout->stride[axis] / layout->subconvs[axis] : 1;
+		im2col->step[axis] = is_deconvolution(node) ? -dilation : dilation;
+		im2col->first[axis] = is_deconvolution(node) ? pad : -pad;
+		im2col->stride[axis] = is_deconvolution(node) ? 1 : layout->stride[axis];
+		im2col->spread[axis] = is_deconvolution(node) ? layout->stride[axis] / layout->subconvs[axis] : 1;
 	}
 	size_t of_row = out[2] * layout->groups * layout->n_out * layout->kernel[0] * layout->kernel[1] *
 			layout->channels / (layout->subconvs[0] * layout->subconvs[1]);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Convolutions and fully connected layers of floats or halves, as matrix products (gemm.h, implicit_im2col.h).
+/* Convolutions and fully connected layers of fp32, fp16 and bf16 weights, as matrix products (gemm.h,
+ * implicit_im2col.h).
  *
- * Layers of few columns are done here however small they are: XNNPACK loses their NaNs (gemm.h). So are those of halves, where the
- * processor multiplies such: what later XNNPACKs compute there differs from one's sums in floats, further and further down a network.
+ * Two kinds are taken for correctness, whatever their size: fully connected layers of few columns, whose NaNs XNNPACK
+ * loses (gemm.h), and fp16 where the processor computes it, because the original adds up in halves there and Debian's
+ * XNNPACK in floats; the difference grows from layer to layer. The others are taken for speed, with AVX-512.
  *
- * A filter is packed once for a Program, like XNNPACK's and kept with those (weights.h). */
+ * A filter is packed once for a Program and kept with those that XNNPACK packed (weights.h). */
 #include "delegates/xnnpack/overrides/override.h"
 
 #include "delegates/xnnpack/ukernels/bf16.h"
@@ -12,8 +14,8 @@
 #include "runtime/base/checked.h"
 
 enum {
-	GRAIN = 1 << 17,   /* products that are worth another thread's while */
-	FEW_ROWS = 8 * 14, /* too few to share among threads: these share columns instead */
+	GRAIN = 1 << 17,   /* products that are worth another thread */
+	FEW_ROWS = 8 * 14, /* of fewer rows threads share the columns instead */
 };
 
 static size_t columns_of(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
@@ -39,8 +41,7 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 		return et_xnn_override_is_on();
 	if (is_fp16 || !et_xnn_gemm())
 		return false;
-	/* XNNPACK does whole tiles of a convolution's columns, however few of them there are; here narrow panels are
-	 * done narrowly. */
+	/* XNNPACK fills a convolution's columns up to whole tiles, so its work is counted in whole panels. */
 	size_t products = filter->shape.dims[0];
 	if (is_convolution && !et_align_up(products, ET_GEMM_PANEL, &products))
 		return false;
@@ -52,13 +53,12 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 	return et_xnn_override_is_worth(products);
 }
 
-/* What does it, wherever it may be. */
 static const struct et_xnn_gemm_build *build_of(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	return payload->values[node->inputs[0]].type == ET_XNN_FP16 ? et_xnn_gemm_fp16() : et_xnn_gemm_any();
 }
 
-/* A node's left matrix, as far as its filter says it. */
+/* The columns of the left matrix. */
 static size_t depth_of(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const struct et_xnn_shape *filter = &payload->values[node->inputs[1]].shape;
@@ -70,7 +70,7 @@ static size_t depth_of(const struct et_xnn_payload *payload, const struct et_xnn
 	return n;
 }
 
-/* Bytes of the panels; SIZE_MAX: too many. */
+/* Bytes of the packed panels; SIZE_MAX: too many. */
 static size_t n_panels(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const struct et_xnn_gemm_build *build = build_of(payload, node);
@@ -94,7 +94,7 @@ static float float_at(const void *numbers, bool is_bf16, size_t i)
 	return is_bf16 ? et_xnn_from_bf16(((const uint16_t *)numbers)[i]) : ((const float *)numbers)[i];
 }
 
-/* A filter of bfloats, or one that lies the other way round, is packed as floats, some of a panel's at a time. */
+/* Pack a filter of bf16, or a transposed one, as floats: AT_ONCE rows of a panel at a time. */
 static void pack_by_parts(const struct et_xnn_payload *payload, const struct et_xnn_node *node, void *to)
 {
 	enum { AT_ONCE = 64 };
@@ -109,19 +109,19 @@ static void pack_by_parts(const struct et_xnn_payload *payload, const struct et_
 		biases.from = (const float *)(const void *)payload->values[node->inputs[2]].data;
 	et_xnn_gemm_pack_part(&biases, depth, n_columns, to);
 	for (size_t row = 0; row < depth; row += AT_ONCE) {
-		struct et_xnn_gemm_part partition = { .row = 1 + row,
+		struct et_xnn_gemm_part part = { .row = 1 + row,
 			.n_rows = depth - row < AT_ONCE ? depth - row : AT_ONCE,
 			.from = floats,
 			.from_stride = AT_ONCE };
-		for (; partition.column < n_columns; partition.column += partition.n) {
-			size_t left = n_columns - partition.column;
-			partition.n = left < ET_GEMM_PANEL ? left : ET_GEMM_PANEL;
-			size_t from = partition.column * of_column + row * of_row;
-			for (size_t i = 0; i < partition.n; i++)
-				for (size_t k = 0; k < partition.n_rows; k++)
+		for (; part.column < n_columns; part.column += part.n) {
+			size_t left = n_columns - part.column;
+			part.n = left < ET_GEMM_PANEL ? left : ET_GEMM_PANEL;
+			size_t from = part.column * of_column + row * of_row;
+			for (size_t i = 0; i < part.n; i++)
+				for (size_t k = 0; k < part.n_rows; k++)
 					floats[i * AT_ONCE + k] = float_at(filter, is_bf16,
 						from + i * of_column + k * of_row);
-			et_xnn_gemm_pack_part(&partition, depth, n_columns, to);
+			et_xnn_gemm_pack_part(&part, depth, n_columns, to);
 		}
 	}
 }
@@ -197,7 +197,7 @@ static void run_columns(void *arg, size_t begin, size_t end)
 }
 
 struct images {
-	struct et_xnn_implicit_im2col windows; /* of the first one */
+	struct et_xnn_implicit_im2col windows; /* of the first image */
 	size_t out_height;
 };
 
@@ -301,7 +301,7 @@ static bool takes_linear_fp16(const struct et_xnn_payload *payload, const struct
 	return node->kind->infer == et_xnn_infer_fully_connected && takes(payload, node, true);
 }
 
-/* All whose filter is bfloats and, like the bias, constant. */
+/* All whose filter is bf16, if filter and bias are constant. */
 static bool takes_bf16(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	return node->kind->infer == et_xnn_infer_fully_connected &&

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Elements put elsewhere, of datatypes that XNNPACK does not move: int32 and qint32.
+/* Nodes that move elements of int32 and qint32, which XNNPACK does not: copy, reshape, transpose, slice, pad,
+ * concatenate.
  *
- * Each such node is one block that is copied, or several (what is concatenated), from steps of their own in the input to steps of
- * their own in the output; a padding is written first. That is the number itself, as PyTorch has it: the original writes the
- * upper half of a float. */
+ * Each node copies a block from steps in its input to steps in its output; concatenate copies one block for each
+ * input. A padding is written first, as the number itself like PyTorch's (the original writes the upper half of a
+ * float). */
 #include "delegates/xnnpack/graph/subgraph.h"
 #include "delegates/xnnpack/overrides/override.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Elements of @n_bytes, @dims of them, that lie as many bytes apart as the steps say. */
+/* @dims elements of @n_bytes; steps are in bytes. */
 struct block {
 	uint32_t n_dims;
 	size_t n_bytes;
@@ -47,7 +48,7 @@ static void copy(const struct block *block, uint32_t dim, const uint8_t *from, u
 		copy(block, dim + 1, from + i * block->from_steps[dim], to + i * block->to_steps[dim]);
 }
 
-/* How many bytes apart neighbours in each dimension lie; returns those of all. */
+/* The step of each dimension in bytes; returns the bytes of the whole tensor. */
 static size_t find_steps(const struct et_xnn_shape *shape, size_t n_bytes, size_t *ret_steps)
 {
 	for (uint32_t i = shape->n_dims; i > 0; i--) {
@@ -57,7 +58,7 @@ static size_t find_steps(const struct et_xnn_shape *shape, size_t n_bytes, size_
 	return n_bytes;
 }
 
-/* Input @in of @node, to its place in an output of that shape; what lies in front of the place is added to *@from and *@to. */
+/* The block of an input of shape @in in an output of shape @out; *@from and *@to are moved to where it begins. */
 static struct block block_of(const struct et_xnn_node *node, size_t n_bytes, const struct et_xnn_shape *in,
 	const struct et_xnn_shape *out, const uint8_t **from, uint8_t **to)
 {
@@ -79,7 +80,7 @@ static struct block block_of(const struct et_xnn_node *node, size_t n_bytes, con
 	return block;
 }
 
-/* @n elements with what is padded with. */
+/* Write the padding to @n elements. */
 static void fill(const struct et_xnn_node *node, const struct et_xnn_value *out, int32_t *to, size_t n)
 {
 	float number = node->number;

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Transposed convolutions of floats, as convolutions of stride 1 (implicit_im2col.h).
+/* Transposed convolutions of fp32, by subconvolutions (subconvolution.h) of stride 1 over the image where it lies
+ * (implicit_im2col.h). Each subconvolution's part of the filter is packed by itself.
  *
- * Outputs that lie a stride apart, a phase, are made with the same part of the filter: those taps that lie a stride apart,
- * backwards. So each of stride × stride phases is a plain convolution of the picture as it lies, whose results lie a
- * stride apart; nothing is computed for zeros between pixels, and nothing is added up twice. Each phase's part is packed
- * by itself.
+ * If the filter's width is a multiple of the stride, all subconvolutions of a row read the same pixels, and their
+ * results are one run of floats: then they are joined to one product of as many columns. That spares reading the
+ * image again and, where channels are few, most of a panel. Where padding cuts such a run at the borders, it is
+ * computed into a buffer and its rest is copied.
  *
- * Where the filter is a multiple of the stride wide, all phases of a row look at the same pixels, and their results are one run of
- * floats: then they are one product, of as many columns. That spares reading the picture again and, where channels are few,
- * most of a panel. Where padding cuts such a run at the borders it is made beside, and what is left of it is copied.
- *
- * XNNPACK packs its filter for each context anew; here it is done once for a Program (weights.h). Sums take their taps in
- * another order than XNNPACK's. Left to it, or to conv_im2col.c, are groups and dilations and filters with gaps between; to it small
- * ones, but not where outputs may be less than a stride, which it cannot do, or channels so few that it loses NaNs (gemm.h). */
+ * XNNPACK packs the filter again for each instance; here it is packed once for a Program (weights.h). Sums take their
+ * taps in another order than XNNPACK's. Groups, dilation and strides wider than the filter are left to XNNPACK or
+ * conv_im2col.c; small nodes to XNNPACK, unless outputs may be smaller than the stride, which it cannot do, or
+ * channels are so few that it loses NaNs (gemm.h). */
 #include "delegates/xnnpack/overrides/override.h"
 #include "delegates/xnnpack/overrides/subconvolution.h"
 
@@ -22,17 +20,17 @@
 #include <string.h>
 
 enum {
-	GRAIN = 1 << 17, /* products that are worth another thread's while */
+	GRAIN = 1 << 17, /* products that are worth another thread */
 	ALIGNMENT = 16,  /* floats */
-	MOST_CUT = 64,   /* columns */
+	MOST_CUT = 64,   /* columns of joined subconvolutions that padding cuts */
 	CUT_ROWS = 16,
 };
 
-/* What decides how the filter is packed. Down, across. */
+/* What the packing of a filter depends on. [0] is down, [1] is across. */
 struct layout {
 	size_t kernel[2], stride[2];
 	size_t channels, n_out;
-	bool is_joined; /* all phases of a row are one */
+	bool is_joined; /* all subconvolutions of a row are one product */
 };
 
 static struct layout layout_of(const struct et_xnn_node *node)
@@ -75,7 +73,7 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 		return et_xnn_override_is_on();
 	if (!et_xnn_gemm())
 		return false;
-	size_t products = filter->shape.dims[0]; /* in whole panels: see conv_linear.c */
+	size_t products = filter->shape.dims[0]; /* in whole panels, as in conv_linear.c */
 	if (!et_align_up(products, ET_GEMM_PANEL, &products))
 		return false;
 	for (uint32_t i = 1; i < 4; i++)
@@ -92,10 +90,11 @@ static size_t n_subconvs(const struct layout *layout, int axis)
 	return axis == 1 && layout->is_joined ? 1 : layout->stride[axis];
 }
 
-/* In that direction, at least one. */
+/* Taps along @axis, at least one. */
 static size_t n_taps(const struct layout *layout, int axis, size_t subconv)
 {
-	return et_xnn_subconv_taps(layout->kernel[axis], layout->stride[axis], 1, subconv).n; /* joined ones all have as many */
+	return et_xnn_subconv_taps(layout->kernel[axis], layout->stride[axis], 1, subconv)
+		.n; /* joined ones all have as many */
 }
 
 static size_t depth_of(const struct layout *layout, size_t down, size_t across)
@@ -103,14 +102,14 @@ static size_t depth_of(const struct layout *layout, size_t down, size_t across)
 	return n_taps(layout, 0, down) * n_taps(layout, 1, across) * layout->channels;
 }
 
-/* Floats of a packed phase, and up to where the next one begins. SIZE_MAX: too many. */
+/* Floats from one packed subconvolution to the next. SIZE_MAX: too many. */
 static size_t size_of(const struct layout *layout, size_t down, size_t across)
 {
 	size_t n = et_xnn_gemm_n_packed(depth_of(layout, down, across), n_columns(layout), ET_GEMM_PANEL);
 	return n != SIZE_MAX && et_align_up(n, ALIGNMENT, &n) ? n : SIZE_MAX;
 }
 
-/* Bytes of all phases; SIZE_MAX: too many. */
+/* Bytes of all packed subconvolutions; SIZE_MAX: too many. */
 static size_t n_of_subconvs(const struct et_xnn_node *node)
 {
 	struct layout layout = layout_of(node);
@@ -128,25 +127,25 @@ static size_t n_packed(const struct et_xnn_payload *payload, const struct et_xnn
 	return et_add(n, ET_XNN_IMPLICIT_IM2COL_MARK, &n) ? n : SIZE_MAX;
 }
 
-/* Of the filter, [n_out][kernel][kernel][channels], what makes that phase. */
+/* Pack the taps of that subconvolution from @filter, [n_out][kernel][kernel][channels]. */
 static void pack_subconv(const struct layout *layout, const float *filter, const float *bias, size_t down,
 	size_t across, float *to)
 {
 	size_t depth = depth_of(layout, down, across), n = n_taps(layout, 0, down), m = n_taps(layout, 1, across);
 	size_t n_joined = layout->is_joined ? layout->stride[1] : 1;
 	for (size_t join = 0; join < n_joined; join++) {
-		struct et_xnn_gemm_part partition = {
+		struct et_xnn_gemm_part part = {
 			.n_rows = 1, .column = join * layout->n_out, .n = layout->n_out, .from = bias, .from_stride = 1
 		};
-		et_xnn_gemm_pack_part(&partition, depth, n_columns(layout), to);
-		partition.from_stride = layout->kernel[0] * layout->kernel[1] * layout->channels;
-		partition.n_rows = layout->channels;
+		et_xnn_gemm_pack_part(&part, depth, n_columns(layout), to);
+		part.from_stride = layout->kernel[0] * layout->kernel[1] * layout->channels;
+		part.n_rows = layout->channels;
 		for (size_t tap = 0; tap < n * m; tap++) {
 			size_t y = down + (n - 1 - tap / m) * layout->stride[0],
 			       x = across + join + (m - 1 - tap % m) * layout->stride[1];
-			partition.row = 1 + tap * layout->channels;
-			partition.from = filter + (y * layout->kernel[1] + x) * layout->channels;
-			et_xnn_gemm_pack_part(&partition, depth, n_columns(layout), to);
+			part.row = 1 + tap * layout->channels;
+			part.from = filter + (y * layout->kernel[1] + x) * layout->channels;
+			et_xnn_gemm_pack_part(&part, depth, n_columns(layout), to);
 		}
 	}
 }
@@ -163,7 +162,7 @@ static void pack(const struct et_xnn_payload *payload, const struct et_xnn_node 
 			pack_subconv(&layout, filter, bias, down, across, packed);
 			packed += n;
 			n -= et_xnn_gemm_n_packed(depth_of(&layout, down, across), n_columns(&layout), ET_GEMM_PANEL);
-			memset(packed - n, 0, n * sizeof(*packed)); /* it is kept in a file, too */
+			memset(packed - n, 0, n * sizeof(*packed)); /* the packed bytes are kept in a file */
 		}
 	et_xnn_implicit_im2col_mark(filter, layout.n_out * layout.kernel[0] * layout.kernel[1] * layout.channels, false,
 		(uint8_t *)packed);
@@ -171,13 +170,11 @@ static void pack(const struct et_xnn_payload *payload, const struct et_xnn_node 
 
 /* --- running ------------------------------------------------------------------------------------------- */
 
-/* An output at o is of the phase (o + pad) % stride, and of step (o + pad) ÷ stride: what comes of the pixel with that
- * number, if there is one, and those before. */
 struct deconvolution {
 	struct layout layout;
-	struct et_xnn_implicit_im2col windows; /* without what a phase says */
+	struct et_xnn_implicit_im2col windows; /* without what depends on the subconvolution */
 	size_t out[2], pad[2];
-	size_t first_step, n_steps; /* down */
+	size_t first_step, n_steps; /* of all subconvolutions, down */
 };
 
 static struct et_xnn_subconv_steps steps_of(const struct deconvolution *d, int axis, size_t number)
@@ -185,7 +182,7 @@ static struct et_xnn_subconv_steps steps_of(const struct deconvolution *d, int a
 	return et_xnn_subconv_steps(d->layout.stride[axis], d->pad[axis], number, 0, d->out[axis]);
 }
 
-/* Those of all phases of a row, as far as no step of theirs is cut. */
+/* The steps of joined subconvolutions that padding does not cut. */
 static struct et_xnn_subconv_steps joined(const struct deconvolution *d)
 {
 	size_t stride = d->layout.stride[1], pad = d->pad[1], first = (pad + stride - 1) / stride,
@@ -195,7 +192,7 @@ static struct et_xnn_subconv_steps joined(const struct deconvolution *d)
 	};
 }
 
-/* Rows @first to @last of what @step across makes, as far as it lies in the output. */
+/* Rows @first to @last of joined subconvolutions at @step across: what lies in the output of it. */
 static void run_cut(const struct deconvolution *d, const struct et_xnn_implicit_im2col *subconv, float *out,
 	size_t step, size_t first, size_t last)
 {
@@ -219,7 +216,7 @@ static void run_cut(const struct deconvolution *d, const struct et_xnn_implicit_
 	}
 }
 
-/* What of a row of joined phases joined() leaves out: one step at each side, if any. */
+/* The steps that joined() leaves out: one at each side, if any. */
 static void run_sides(const struct deconvolution *d, const struct et_xnn_implicit_im2col *subconv, float *out,
 	size_t first, size_t last)
 {
@@ -234,7 +231,7 @@ static void run_sides(const struct deconvolution *d, const struct et_xnn_implici
 	}
 }
 
-/* Steps @begin to @end of one image, whose windows these are. */
+/* Steps @begin to @end down of one image. */
 static void run_steps(const struct deconvolution *d, const struct et_xnn_implicit_im2col *image, size_t begin,
 	size_t end)
 {
@@ -242,7 +239,8 @@ static void run_steps(const struct deconvolution *d, const struct et_xnn_implici
 	struct et_xnn_implicit_im2col windows = *image;
 	for (size_t i = 0; i < n_subconvs(layout, 0); i++) {
 		struct et_xnn_subconv_steps down = steps_of(d, 0, i);
-		size_t first = begin > down.first ? begin - down.first : 0, last = end > down.first ? end - down.first : 0;
+		size_t first = begin > down.first ? begin - down.first : 0,
+		       last = end > down.first ? end - down.first : 0;
 		last = last < down.n ? last : down.n;
 		for (size_t j = 0; j < n_subconvs(layout, 1); j++) {
 			struct et_xnn_subconv_steps across = layout->is_joined ? joined(d) : steps_of(d, 1, j);
@@ -268,7 +266,7 @@ static void run_steps(const struct deconvolution *d, const struct et_xnn_implici
 	}
 }
 
-/* Steps of all images, one after the other. All phases go over a strip of the picture before the next one's turn. */
+/* Steps @begin to @end of all images. All subconvolutions go over a strip of the image before the next strip's turn. */
 static void run_images(void *arg, size_t begin, size_t end)
 {
 	const struct deconvolution *d = arg;

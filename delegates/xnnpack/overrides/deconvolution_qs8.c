@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Transposed convolutions of 8-bit integers, as products by phases (deconvolution.c) of what gemm_qs8.h multiplies.
+/* Transposed convolutions of signed 8 bits, by subconvolutions (subconvolution.h) that gemm_qs8.h multiplies.
  *
- * Of a part of the picture a sheet is made: its pixels, made unsigned, with what stands for zero around them. A window's row of taps is
- * a run of bytes there, and windows follow each other pixel by pixel through all lines of the sheet, so that small pictures fill
- * tiles, too; those that begin near the end of a line, and are none, are computed for nothing.
+ * Part of the image is copied to a tile: its pixels, made unsigned, with the zero point around them. A window's row
+ * of taps is a run of bytes in the tile. Windows follow each other pixel by pixel through all lines of the tile, so
+ * that small images fill the registers, too; windows that begin near the end of a line cross it, and their results
+ * are thrown away.
  *
- * Where all phases have as many taps, and channels are few, all of them are one product of as many columns, which fills vectors.
+ * If all subconvolutions have equally many taps and channels are few, they are joined to one product of as many
+ * columns, which fills vectors.
  *
- * Sums are exact. What a zero point adds to each is in the column's sum, and so is the bias, so that what comes out of
- * gemm_qs8.h is the sum times its scale, as in XNNPACK; it is rounded as there, and results are XNNPACK's to the bit. XNNPACK packs its
- * filter for each context anew; here it is done once for a Program (weights.h). Left to it are gaps, unsigned ones, and filters that
- * would become far larger. */
+ * Sums are exact. The zero point's part of each sum and the bias are in the column's sum, so gemm_qs8.h gives the sum
+ * times its scale, as in XNNPACK. It is rounded like XNNPACK's, so results are XNNPACK's to the bit. XNNPACK packs
+ * the filter again for each instance; here it is packed once for a Program (weights.h). Dilation, unsigned types, and
+ * filters that packing would make far larger are left to XNNPACK. */
 #include "delegates/xnnpack/overrides/override.h"
 #include "delegates/xnnpack/overrides/subconvolution.h"
 
@@ -22,27 +24,27 @@
 #include <string.h>
 
 enum {
-	CHEAPER = 4,         /* a product is, than one of floats */
-	WORK_OF_OUTPUT = 16, /* products */
-	GRAIN = 1 << 19,     /* products that are worth another thread's while */
+	CHEAPER = 4,         /* products of 8 bits in the time of one of floats */
+	WORK_OF_OUTPUT = 16, /* products in the time that an output takes by itself */
+	GRAIN = 1 << 19,     /* products that are worth another thread */
 	MOST_SUBCONVS = 64,
 	MOST_JOINED = 64,      /* columns */
-	ROWS = 112,            /* windows at once: whole tiles */
-	COLUMNS = 64,          /* of these, at once: whole panels */
-	TILE_BYTES = 96 << 10, /* of the stack */
+	ROWS = 112,            /* windows at once: whole register tiles */
+	COLUMNS = 64,          /* columns at once: whole panels */
+	TILE_BYTES = 96 << 10, /* on the stack */
 	SPARE_BYTES = 2 * ET_GEMM_QS8_SEGMENT,
 	PACKED_AT_MOST = 64 << 10, /* or four times the filter */
 };
 
-/* What decides how the filter is packed. Down, across. */
+/* What the packing of a filter depends on. [0] is down, [1] is across. */
 struct layout {
 	size_t kernel[2], stride[2];
 	size_t groups, channels, n_out; /* of a group */
-	size_t most_taps[2];            /* of a phase */
+	size_t most_taps[2];            /* of a subconvolution */
 	bool is_joined;
 };
 
-/* A phase; or all of them. */
+/* A subconvolution; or all of them joined. */
 struct subconv {
 	size_t number[2];
 	size_t n_taps[2];
@@ -97,13 +99,13 @@ static struct subconv subconv_of(const struct layout *layout, size_t down, size_
 	return subconv;
 }
 
-/* Bytes of one group of it. */
+/* Packed bytes of one group. */
 static size_t size_of(const struct subconv *subconv)
 {
 	return et_xnn_gemm_qs8_panel(subconv->n_segments * subconv->depth, align_up(subconv->n_columns, 16));
 }
 
-/* Phases without taps are alike: the first of them is packed. */
+/* All subconvolutions without taps are alike: only the first one is packed. */
 static bool is_repeated(const struct subconv *subconv, bool *has_empty)
 {
 	bool is_empty = subconv->n_segments == 0, is = is_empty && *has_empty;
@@ -172,18 +174,19 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 
 /* --- packing -------------------------------------------------------------------------------------------- */
 
-/* What of a node's constants a column is made of. */
+/* The constants that columns are packed from. */
 struct constants {
 	const int8_t *filter; /* [groups * n_out][kernel][kernel][channels] */
 	const int32_t *bias;  /* [groups * n_out], or NULL */
 	const float *scales;  /* the same, or NULL: @scale */
 	float scale;
 	float in_scale, out_scale;
-	int32_t zero; /* of what is made unsigned */
+	int32_t zero; /* the input's zero point, made unsigned */
 };
 
-/* Of @n columns the weights of one tap, @n_channels from @offset behind their first ones on, to row @row of a panel's weights; and what
- * they add up to. A cache line of each column at a time: columns that lie a power of two apart would push each other out. */
+/* Pack one tap of @n columns, @n_channels weights at @offset of each, to row @row of a panel's weights, and add them
+ * to the columns' sums. A cache line of each column at a time, because columns a power of two apart would push each
+ * other out of the cache. */
 static void pack_tap(const int8_t *const *columns, size_t offset, size_t n_channels, size_t n, size_t row, size_t width,
 	uint8_t *weights, uint32_t *sums)
 {
@@ -205,7 +208,7 @@ static void pack_tap(const int8_t *const *columns, size_t offset, size_t n_chann
 	}
 }
 
-/* The panel of columns from @at on. */
+/* Pack the panel of columns from @at on. */
 static void pack_panel(const struct layout *layout, const struct subconv *subconv, const struct constants *constants,
 	size_t group, size_t at, size_t width, uint8_t *to)
 {
@@ -227,7 +230,7 @@ static void pack_panel(const struct layout *layout, const struct subconv *subcon
 		if (subconv->n_segments)
 			columns[i] += ((channel * kernel[0] + down) * kernel[1] + across) * n_channels;
 	}
-	for (size_t tap = 0; tap < subconv->n_taps[0] * subconv->n_taps[1]; tap++) { /* in the order of the pixels */
+	for (size_t tap = 0; tap < subconv->n_taps[0] * subconv->n_taps[1]; tap++) { /* in the pixels' order */
 		size_t down = subconv->n_taps[0] - 1 - tap / subconv->n_taps[1],
 		       across = subconv->n_taps[1] - 1 - tap % subconv->n_taps[1];
 		pack_tap(columns, (down * stride[0] * kernel[1] + across * stride[1]) * n_channels, n_channels, n,
@@ -282,8 +285,6 @@ static void pack(const struct et_xnn_payload *payload, const struct et_xnn_node 
 
 /* --- running -------------------------------------------------------------------------------------------- */
 
-/* An output at o is of the phase (o + pad) % stride, and of step (o + pad) ÷ stride: what comes of the pixel with that
- * number, if there is one, and those before. */
 struct images {
 	struct layout layout;
 	const struct et_xnn_gemm_qs8_build *build;
@@ -291,12 +292,12 @@ struct images {
 	uint8_t *out;
 	size_t in_size[2], out_size[2], pad[2];
 	size_t first_step[2], n_steps[2];
-	uint8_t zero, out_zero; /* of what is made unsigned */
-	float min, max;         /* of what comes out, less its zero point */
+	uint8_t zero, out_zero; /* the zero points, made unsigned */
+	float min, max;         /* of outputs, less their zero point */
 	struct et_xnn_row_scale scales[ROWS];
 };
 
-/* Some steps, and the pixels that they look at. */
+/* Some steps, and the pixels that they read. */
 struct tile {
 	size_t begin[2], end[2]; /* steps */
 	size_t width;            /* pixels of a line */
@@ -304,8 +305,8 @@ struct tile {
 	size_t image;
 };
 
-/* Which number a byte is changes its sign: between -128 to 127 and 0 to 255. */
-static void transpose(const uint8_t *from, size_t n, uint8_t *to)
+/* Between signed (-128 to 127) and unsigned (0 to 255). */
+static void flip_sign(const uint8_t *from, size_t n, uint8_t *to)
 {
 	for (size_t i = 0; i < n; i++)
 		to[i] = from[i] ^ 0x80;
@@ -316,7 +317,7 @@ static void fill_tile(const struct images *images, const struct tile *tile, uint
 	const struct layout *layout = &images->layout;
 	const size_t pixel = layout->groups * layout->channels, width = images->in_size[1],
 		     behind[2] = { layout->most_taps[0] - 1, layout->most_taps[1] - 1 };
-	/* Pixels that are there: of the sheet's columns those from @left to @right. */
+	/* The tile's columns @left to @right are pixels of the image. */
 	size_t left = tile->begin[1] < behind[1] ? behind[1] - tile->begin[1] : 0,
 	       right = width + behind[1] > tile->begin[1] ? width + behind[1] - tile->begin[1] : 0;
 	right = right < tile->width ? right : tile->width;
@@ -328,15 +329,16 @@ static void fill_tile(const struct images *images, const struct tile *tile, uint
 		}
 		const size_t row = tile->image * images->in_size[0] + step - behind[0];
 		memset(to, images->zero, left * pixel);
-		transpose(images->in + (row * width + tile->begin[1] + left - behind[1]) * pixel,
+		flip_sign(images->in + (row * width + tile->begin[1] + left - behind[1]) * pixel,
 			(right - left) * pixel, to + left * pixel);
 		memset(to + right * pixel, images->zero, (tile->width - right) * pixel);
 		to += tile->width * pixel;
 	}
-	memset(to, 0, SPARE_BYTES); /* what a window that is filled up reads behind it */
+	memset(to, 0, SPARE_BYTES); /* what a segment that is filled up reads behind the tile */
 }
 
-/* What of a sheet's steps are of that phase, whose windows begin at its bytes then. False: none. */
+/* Narrow @tile to the steps of that subconvolution, and move its bytes to where the first window begins. False: it
+ * has no step there. */
 static bool narrow(const struct images *images, const struct subconv *subconv, struct tile *tile)
 {
 	const struct layout *layout = &images->layout;
@@ -357,7 +359,7 @@ static bool narrow(const struct images *images, const struct subconv *subconv, s
 	return true;
 }
 
-/* Where the output of that phase and step goes. */
+/* Where the output of that subconvolution and step goes. */
 static uint8_t *place_of_output(const struct images *images, const struct tile *tile, const struct subconv *subconv,
 	size_t y, size_t x)
 {
@@ -368,7 +370,7 @@ static uint8_t *place_of_output(const struct images *images, const struct tile *
 	return images->out + (row * images->out_size[1] + column) * layout->groups * layout->n_out;
 }
 
-/* All phases of the step at (@y, @x): a run of outputs in each of as many rows as a stride has. */
+/* All joined subconvolutions of the step at (@y, @x): a run of outputs in each of as many rows as the stride. */
 static void put_joined(const struct images *images, const struct tile *tile, size_t group, const uint8_t *from,
 	size_t y, size_t x)
 {
@@ -383,17 +385,16 @@ static void put_joined(const struct images *images, const struct tile *tile, siz
 		size_t first = x * stride[1], begin = first < pad[1] ? pad[1] - first : 0,
 		       end = size[1] + pad[1] - first < stride[1] ? size[1] + pad[1] - first : stride[1];
 		if (layout->groups == 1) {
-			transpose(from + (i * stride[1] + begin) * n_out, (end - begin) * n_out,
+			flip_sign(from + (i * stride[1] + begin) * n_out, (end - begin) * n_out,
 				line + (first + begin - pad[1]) * pixel);
 			continue;
 		}
 		for (size_t j = begin; j < end; j++)
-			transpose(from + (i * stride[1] + j) * n_out, n_out, line + (first + j - pad[1]) * pixel);
+			flip_sign(from + (i * stride[1] + j) * n_out, n_out, line + (first + j - pad[1]) * pixel);
 	}
 }
 
-/* @n of the windows that follow each other through a sheet, from the one numbered @first on, and what came out for @n_columns of
- * their columns from @left on. */
+/* What came out for @n windows of a tile from number @first on, of columns @left to @left + @n_columns. */
 struct results {
 	size_t first, n, left, n_columns;
 	const uint8_t *bytes;
@@ -404,7 +405,7 @@ static void put(const struct images *images, const struct tile *tile, const stru
 {
 	const struct layout *layout = &images->layout;
 	const size_t n_across = tile->end[1] - tile->begin[1], n_columns = results->n_columns;
-	/* Whether outputs follow each other as they do here. */
+	/* Whether outputs follow each other in memory as results do. */
 	bool is_run = layout->groups == 1 && layout->stride[1] == 1 && n_columns == layout->n_out;
 	size_t y = tile->begin[0] + results->first / tile->width, x = results->first % tile->width;
 	for (size_t i = 0, n; i < results->n; i += n) {
@@ -415,7 +416,7 @@ static void put(const struct images *images, const struct tile *tile, const stru
 		if (x < n_across && layout->is_joined)
 			put_joined(images, tile, group, from, y, tile->begin[1] + x);
 		else if (x < n_across)
-			transpose(from, n * n_columns,
+			flip_sign(from, n * n_columns,
 				place_of_output(images, tile, subconv, y, tile->begin[1] + x) + group * layout->n_out +
 					results->left);
 		x += n;
@@ -424,7 +425,7 @@ static void put(const struct images *images, const struct tile *tile, const stru
 	}
 }
 
-/* All steps of the sheet, which are of that phase. */
+/* All steps of a tile that was narrowed to that subconvolution. */
 static void run_subconv(const struct images *images, const struct tile *tile, const struct subconv *subconv,
 	size_t group, const uint8_t *packed)
 {
@@ -461,7 +462,7 @@ static void run_subconv(const struct images *images, const struct tile *tile, co
 	}
 }
 
-/* Of a phase without taps all outputs are alike: the first is made, the others are its copies. */
+/* A subconvolution without taps: all outputs are alike, so the first is computed and copied. */
 static void run_empty(const struct images *images, const struct tile *tile, const struct subconv *subconv,
 	const uint8_t *packed)
 {
@@ -489,12 +490,12 @@ static void run_tile(const struct images *images, const struct tile *tile)
 		const struct subconv subconv = subconv_of(layout, i / n_subconvs(layout, 1), i % n_subconvs(layout, 1));
 		bool is_empty = subconv.n_segments == 0;
 		const uint8_t *from = is_empty && empty ? empty : packed;
-		struct tile partition = *tile;
-		bool is_there = narrow(images, &subconv, &partition);
+		struct tile part = *tile;
+		bool is_there = narrow(images, &subconv, &part);
 		for (size_t group = 0; group < layout->groups && is_there && !is_empty; group++)
-			run_subconv(images, &partition, &subconv, group, from + group * size_of(&subconv));
+			run_subconv(images, &part, &subconv, group, from + group * size_of(&subconv));
 		if (is_there && is_empty)
-			run_empty(images, &partition, &subconv, from);
+			run_empty(images, &part, &subconv, from);
 		if (is_empty)
 			empty = from;
 		if (from == packed)
@@ -502,7 +503,7 @@ static void run_tile(const struct images *images, const struct tile *tile)
 	}
 }
 
-/* Steps down of all pictures, one after the other. */
+/* Steps @begin to @end down of all images. */
 static void run_steps(void *arg, size_t begin, size_t end)
 {
 	alignas(64) uint8_t bytes[TILE_BYTES + SPARE_BYTES];
@@ -531,7 +532,7 @@ static void run_steps(void *arg, size_t begin, size_t end)
 	}
 }
 
-/* As XNNPACK rounds a limit; less the zero point. */
+/* @limit as XNNPACK rounds it, less the zero point. */
 static float limit_of(float limit, const struct et_xnn_value *out)
 {
 	float place = limit / out->scale + (float)out->zero_point;

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Depthwise convolutions of fp32 and fp16 (ukernels/depthwise.h).
  *
- * XNNPACK's kernels load an input and a weight for each product, through a table of pointers; ours slide along the row. XNNPACK has
- * kernels for up to 25 taps only, and does 25 taps for 10. A node is taken if its kernel has a loop of its own (3 x 3, 5 x 5, 7 x 7) or
- * more than 9 taps, and is large enough. Filters are read where they lie: nothing is packed, neither for a Program nor for an instance.
+ * XNNPACK's kernels load an input and a weight for each product, through a table of pointers; ours slide along the
+ * row. XNNPACK has kernels for up to 25 taps only, and does 25 taps for 10. A node is taken if its kernel has a loop
+ * of its own (3 x 3, 5 x 5, 7 x 7) or more than 9 taps, and is large enough. Filters are read where they lie: nothing
+ * is packed, neither for a Program nor for an instance.
  *
- * Two cases are taken for correctness, whatever their size: 1 x 1 of stride 1 (a scale and an offset for each channel), for which
- * XNNPACK's kernels lose NaNs, and fp16 kernels of more than 25 taps, for which its grouped convolution does.
+ * Two cases are taken for correctness, whatever their size: 1 x 1 of stride 1 (a scale and an offset for each
+ * channel), for which XNNPACK's kernels lose NaNs, and fp16 kernels of more than 25 taps, for which its grouped
+ * convolution does.
  *
- * Sums take the taps row by row, XNNPACK's column by column, so results differ in rounding. x86 without FMA is left to XNNPACK. */
+ * Sums take the taps row by row, XNNPACK's column by column, so results differ in rounding. x86 without FMA is left
+ * to XNNPACK. */
 #include "delegates/xnnpack/overrides/override.h"
 
 #include "delegates/xnnpack/ukernels/depthwise.h"
@@ -68,8 +71,7 @@ static bool fits_types(const struct et_xnn_payload *payload, const struct et_xnn
 {
 	if (!is_fp16)
 		return et_xnn_override_is_all_floats(payload, node);
-	return et_xnn_override_is_all_fp16(payload, node) &&
-	       payload->values[node->inputs[1]].type == ET_XNN_FP32 &&
+	return et_xnn_override_is_all_fp16(payload, node) && payload->values[node->inputs[1]].type == ET_XNN_FP32 &&
 	       (node->inputs[2] == ET_XNN_NONE || payload->values[node->inputs[2]].type == ET_XNN_FP32);
 }
 
@@ -154,8 +156,8 @@ static void run_pixels(void *arg, size_t begin, size_t end)
 	depthwise->build->run(&job, 0, 1);
 }
 
-/* Make each FEW_CHANNELS pixels of a line one pixel of as many times the channels, which fills vectors; the pixels that remain are
- * computed here. @copies: filter and bias, repeated. */
+/* Make each FEW_CHANNELS pixels of a line one pixel of as many times the channels, which fills vectors; the pixels
+ * that remain are computed here. @copies: filter and bias, repeated. */
 static void join_pixels(struct depthwise *depthwise, float copies[2][FEW_CHANNELS * FEW_CHANNELS])
 {
 	struct et_depthwise *job = &depthwise->job, rest = *job;
@@ -193,7 +195,8 @@ static void run(const struct et_xnn_override_run *run)
 	const struct et_xnn_value *values = run->payload->values;
 	const size_t *in = run->shapes[node->inputs[0]].dims, *out = run->shapes[node->outputs[0]].dims;
 	bool is_fp16 = values[node->inputs[0]].type == ET_XNN_FP16;
-	struct depthwise depthwise = { .build = is_fp16 ? et_depthwise_fp16() : et_depthwise_any(), .job = job_of(node) };
+	struct depthwise depthwise = { .build = is_fp16 ? et_depthwise_fp16() : et_depthwise_any(),
+		.job = job_of(node) };
 	struct et_depthwise *job = &depthwise.job;
 	job->channels = in[3];
 	job->height = in[1];
@@ -218,8 +221,9 @@ static void run(const struct et_xnn_override_run *run)
 
 const struct et_xnn_override et_xnn_override_depthwise = {
 	.name = "depthwise-fp32",
-	.reason = "speed: the 16 depthwise layers of EfficientNet-Lite0 take 1.10 ms instead of 2.31 (AVX-512) and 1.36 (AVX2), "
-		  "a small ConvNeXt 0.49 ms instead of 1.65; correctness: XNNPACK's scale of channels loses NaNs",
+	.reason =
+		"speed: the 16 depthwise layers of EfficientNet-Lite0 take 1.10 ms instead of 2.31 (AVX-512) and 1.36 (AVX2), "
+		"a small ConvNeXt 0.49 ms instead of 1.65; correctness: XNNPACK's scale of channels loses NaNs",
 	.takes = takes_floats,
 	.is_needed = is_scale,
 	.run = run,
@@ -227,8 +231,9 @@ const struct et_xnn_override et_xnn_override_depthwise = {
 
 const struct et_xnn_override et_xnn_override_depthwise_fp16 = {
 	.name = "depthwise-fp16",
-	.reason = "speed: MobileNetV2 in halves takes 3.5 ms instead of 5.5 (AVX-512); correctness: XNNPACK loses NaNs in kernels of "
-		  "more than 25 taps",
+	.reason =
+		"speed: MobileNetV2 in halves takes 3.5 ms instead of 5.5 (AVX-512); correctness: XNNPACK loses NaNs in kernels of "
+		"more than 25 taps",
 	.takes = takes_fp16,
 	.is_needed = is_large_fp16,
 	.run = run,

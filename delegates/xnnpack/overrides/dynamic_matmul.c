@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Products of two matrices of which both are computed, in halves: batches of them, and fully connected layers whose filter or bias is
- * computed, these in floats, too. The right one is packed anew in each run, a panel at a time, on the stack.
+/* Products of two matrices that are both computed: batch matrix multiplication of fp16, and fully connected layers of
+ * fp16 and fp32 whose filter or bias is not constant. The right matrix is packed in each run, a panel at a time, on
+ * the stack.
  *
- * XNNPACK does them, but of few columns of floats it loses NaNs (gemm.h), and Debian's has none of halves but such as add up in floats; the
- * original's sums are halves where the processor computes such. */
+ * All are taken for correctness: XNNPACK loses NaNs where columns of fp32 are few (gemm.h), and Debian's adds up fp16
+ * in floats, where the original's sums are halves if the processor computes such. */
 #include "delegates/xnnpack/overrides/override.h"
 
 #include "delegates/xnnpack/ukernels/gemm.h"
@@ -14,17 +15,18 @@
 
 enum {
 	PANEL_BYTES = 128 << 10,
-	GRAIN = 1 << 17, /* products that are worth another thread's while */
+	GRAIN = 1 << 17, /* products that are worth another thread */
 	ROWS = 14,
 	FEW_ROWS = 2 * ROWS,
 };
 
-/* Products of matrices, or of the same one with several. */
+/* A product of two matrices, or one for each matrix of a batch. */
 struct product {
 	const struct et_xnn_gemm_build *build;
 	struct et_xnn_gemm_filter filter; /* the right matrix, whole */
-	struct et_xnn_gemm job;           /* the left one; without what a panel says */
-	size_t n_rows, n_at_once;         /* columns; 0: they are deeper than there is room for */
+	struct et_xnn_gemm job;           /* without what depends on the panel */
+	size_t n_rows;
+	size_t n_at_once; /* columns that are packed at once; 0: one panel is deeper than there is room for */
 	const struct et_xnn_shape *left, *right, *out;
 };
 
@@ -52,8 +54,7 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 		(node->inputs[2] != ET_XNN_NONE && !is_plain(&values[node->inputs[2]], others)))
 		return false;
 	size_t n_columns = filter->shape.dims[node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS ? 1 : 0];
-	return (in->type == ET_XNN_FP16 || et_xnn_gemm_is_narrow(n_columns)) &&
-	       et_xnn_override_is_on();
+	return (in->type == ET_XNN_FP16 || et_xnn_gemm_is_narrow(n_columns)) && et_xnn_override_is_on();
 }
 
 static bool takes_matmul(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
@@ -64,7 +65,7 @@ static bool takes_matmul(const struct et_xnn_payload *payload, const struct et_x
 	       is_plain(&payload->values[node->outputs[0]], fp16) && et_xnn_override_is_on();
 }
 
-/* One panel of floats. */
+/* Pack one panel of floats. */
 static void pack_floats(const struct et_xnn_gemm_filter *filter, size_t panel, float *to)
 {
 	const float *weights = filter->filter, *bias = filter->bias;
@@ -80,24 +81,23 @@ static void pack_floats(const struct et_xnn_gemm_filter *filter, size_t panel, f
 	}
 }
 
-/* Rows @first to @first + @depth of columns @at to @at + @n. */
+/* Pack rows @first to @first + @depth of columns @at to @at + @n. */
 static void pack_part(const struct product *product, size_t at, size_t n, size_t first, size_t depth, uint8_t *to)
 {
-	struct et_xnn_gemm_filter partition = product->filter;
-	const size_t of_weight = partition.filter_is_fp16 ? sizeof(uint16_t) : sizeof(float),
-		     of_bias = partition.bias_is_fp16 ? sizeof(uint16_t) : sizeof(float);
-	partition.n_columns = n;
-	partition.depth = depth;
-	partition.filter = (const uint8_t *)partition.filter +
-			   (at * partition.of_column + first * partition.of_row) * of_weight;
-	partition.bias = partition.bias && first == 0 ? (const uint8_t *)partition.bias + at * of_bias : NULL;
+	struct et_xnn_gemm_filter part = product->filter;
+	const size_t of_weight = part.filter_is_fp16 ? sizeof(uint16_t) : sizeof(float),
+		     of_bias = part.bias_is_fp16 ? sizeof(uint16_t) : sizeof(float);
+	part.n_columns = n;
+	part.depth = depth;
+	part.filter = (const uint8_t *)part.filter + (at * part.of_column + first * part.of_row) * of_weight;
+	part.bias = part.bias && first == 0 ? (const uint8_t *)part.bias + at * of_bias : NULL;
 	if (product->build->pack)
-		product->build->pack(&partition, to);
+		product->build->pack(&part, to);
 	else
-		pack_floats(&partition, product->build->panel, (float *)(void *)to);
+		pack_floats(&part, product->build->panel, (float *)(void *)to);
 }
 
-/* A panel, or as much of one as was packed. */
+/* The product with a packed panel, or the part of one that was packed. */
 static struct et_xnn_gemm job_of(const struct product *product, size_t at, size_t n, size_t depth,
 	const uint8_t *packed)
 {
@@ -109,8 +109,8 @@ static struct et_xnn_gemm job_of(const struct product *product, size_t at, size_
 	return job;
 }
 
-/* A panel that is too deep: some of its rows after the others. What came out of the first ones is where the sums of the next begin, row by
- * row, in place of a bias. */
+/* A panel that is too deep: part of its rows at a time. The results of one part take the place of the bias for the
+ * next part, row by row. */
 static void run_deep(const struct product *product, size_t at, size_t n, uint8_t *packed)
 {
 	const size_t n_bytes = product->build->n_bytes, depth = product->filter.depth,
@@ -145,7 +145,7 @@ static size_t n_panels(const struct product *product)
 	return (product->filter.n_columns + n - 1) / n;
 }
 
-/* Where in @shape the matrix lies of which the result's matrix @at is made; in matrices. */
+/* The index of the matrix in @shape that the result's matrix @at is made from, with broadcasting. */
 static size_t matrix_at(const struct et_xnn_shape *shape, const struct et_xnn_shape *out, size_t at)
 {
 	size_t place = 0, stride = 1;
@@ -159,7 +159,7 @@ static size_t matrix_at(const struct et_xnn_shape *shape, const struct et_xnn_sh
 	return place;
 }
 
-/* How many of @width columns are read where they lie: of few rows, packing would take as long as multiplying. */
+/* How many of @width columns are read where they lie: for few rows, packing would take as long as multiplying. */
 static size_t n_flat(const struct product *product, size_t width)
 {
 	const struct et_xnn_gemm_filter *filter = &product->filter;
@@ -169,7 +169,7 @@ static size_t n_flat(const struct product *product, size_t width)
 		       : 0;
 }
 
-/* Panels @begin to @end of all matrices', one after the other. */
+/* Panels @begin to @end, counted through all matrices. */
 static void run_panels(void *arg, size_t begin, size_t end)
 {
 	const struct product *all = arg;
@@ -213,11 +213,11 @@ static void run_rows(void *arg, size_t begin, size_t end)
 	panel->build->run(&panel->job, begin, end, 0, panel->job.n_columns);
 }
 
-/* Threads share panels, or the rows of the only one. */
+/* Threads share the panels, or the rows of the only one. */
 static void run_product(struct product *product, size_t n_matrices, struct inferd_delegate_worker_threads *threads)
 {
-	const size_t depth = product->filter.depth, partition = product->build->panel / 4;
-	size_t n = PANEL_BYTES / product->build->n_bytes / (1 + depth) / partition * partition;
+	const size_t depth = product->filter.depth, quarter = product->build->panel / 4;
+	size_t n = PANEL_BYTES / product->build->n_bytes / (1 + depth) / quarter * quarter;
 	product->n_at_once = n < product->build->panel ? n : product->build->panel;
 	size_t n_pieces = n_matrices * n_panels(product), width = n_at(product, 0);
 	if (n_pieces > 1 || !product->n_at_once || product->n_rows <= ROWS) {
@@ -231,7 +231,7 @@ static void run_product(struct product *product, size_t n_matrices, struct infer
 	et_xnn_threads_parallel_for(threads, run_rows, &panel, product->n_rows, ROWS + GRAIN / (depth * width));
 }
 
-/* @n_columns and the depth of the right matrix, and whether its columns lie side by side. */
+/* @depth and @n_columns: of the right matrix. @is_side_by_side: whether the elements of a row of it are neighbours. */
 static struct product product_of(const struct et_xnn_override_run *run, size_t depth, size_t n_columns,
 	bool is_side_by_side)
 {

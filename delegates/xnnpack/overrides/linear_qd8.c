@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fully connected layers of rows quantized at run time, and the conversions that quantize them (gemm_qs8.h).
+/* Fully connected layers of rows quantized at run time (qd8), and the conversions that quantize them (gemm_qs8.h).
  *
- * A conversion and the layers that read it are done here together or not at all, which partition.c sees to: what is between them
- * lies as gemm_qs8.h says, and XNNPACK knows nothing of it. However many layers read the rows, as attention's three do, they are
- * quantized once. */
+ * A conversion and all layers that read it are overrides together, or none of them is (partition.c): the rows between
+ * them have the layout of gemm_qs8.h, which XNNPACK does not know. Rows are quantized once, however many layers read
+ * them (attention has three). */
 #include "delegates/xnnpack/overrides/override.h"
 
 #include "delegates/xnnpack/ukernels/gemm_qs8.h"
 #include "runtime/base/checked.h"
 
 enum {
-	CHEAPER = 4,            /* a product is, than one of floats */
-	LEAST_DEPTH = 32,       /* below that most of what is multiplied would be filling */
-	GRAIN = 1 << 19,        /* products that are worth another thread's while, */
-	GRAIN_FLOATS = 1 << 14, /* floats to be quantized */
-	FEW_ROWS = 4 * 32,      /* too few to share among threads: these share columns instead */
+	CHEAPER = 4,            /* products of 8 bits in the time of one of floats */
+	LEAST_DEPTH = 32,       /* in less depth most products would be with the zeros that fill it up */
+	GRAIN = 1 << 19,        /* products that are worth another thread */
+	GRAIN_FLOATS = 1 << 14, /* floats to quantize that are worth another thread */
+	FEW_ROWS = 4 * 32,      /* of fewer rows threads share the columns instead */
 };
 
 static bool is_rows(const struct et_xnn_value *value)
@@ -56,7 +56,7 @@ static void run_convert(const struct et_xnn_override_run *run)
 		.in = run->memory[node->inputs[0]],
 		.to = run->memory[node->outputs[0]],
 	};
-	if (et_xnn_rows(&convert.rows, et_xnn_n_rows(shape), depth)) /* it did when memory was planned */
+	if (et_xnn_rows(&convert.rows, et_xnn_n_rows(shape), depth)) /* true, as when memory was planned */
 		et_xnn_threads_parallel_for(run->threads, convert_rows, &convert, convert.rows.n_rows,
 			1 + GRAIN_FLOATS / depth);
 }
@@ -135,7 +135,7 @@ static void run(const struct et_xnn_override_run *run)
 	const uint8_t *memory = run->memory[node->inputs[0]];
 	size_t n_rows = et_xnn_n_rows(out), n_of_row = filter[0] * filter[1];
 	struct et_xnn_rows rows;
-	if (!et_xnn_rows(&rows, n_rows, filter[1])) /* it did when memory was planned */
+	if (!et_xnn_rows(&rows, n_rows, filter[1])) /* true, as when memory was planned */
 		return;
 	struct gemm_qs8 gemm = {
 		.build = et_xnn_gemm_qs8(),

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The largest of windows that XNNPACK does not take: with strides that are longer than the window, of one element, or wholly in
- * the padding; with gaps and padding, where it would read beyond the picture; and of 8-bit numbers with limits that leave but one, which
- * it asserts.
+/* Max pooling that XNNPACK does not take: strides longer than the window, windows of one element, windows wholly in
+ * the padding, dilation with padding (XNNPACK would read outside the image), and 8 bits with limits that leave one
+ * value only (XNNPACK asserts that there are two).
  *
- * An output is the largest of what of its window lies in the picture, a channel each, within the limits; where nothing does,
- * the nearest element there is, as many gaps away as it takes; where that leads past the picture, the first one. Halves are compared as integers in the same order, and 8-bit numbers as they are, since input and output
- * have one scale. */
+ * An output is the largest of those elements of its window that lie in the image, within the limits. For a window
+ * wholly in the padding it is the nearest element of the image that is a whole number of dilations away, or the first
+ * element if there is none. fp16 is compared as integers of the same order. 8 bits are compared as they are, because
+ * input and output have one scale. */
 #include "delegates/xnnpack/ukernels/fp16.h"
 #include "delegates/xnnpack/overrides/pool_windows.h"
 #include "delegates/xnnpack/overrides/quantized.h"
@@ -13,16 +14,16 @@
 #include <string.h>
 
 struct pool {
-	struct et_xnn_pool_windows windows; /* limits in the elements' own unit */
+	struct et_xnn_pool_windows windows; /* limits in the elements' unit */
 	size_t dilation[2];
 };
 
-/* Elements of a window that lie in the picture: @n of them from @at, as far apart as the window's. */
+/* Elements of a window that lie in the image: @n of them from @at on, a dilation apart. */
 struct taps {
 	size_t at, n;
 };
 
-/* What a window wholly beside the picture reads, with @gap from one of its elements to the next. */
+/* The element that a window wholly in the padding reads. */
 static size_t find_nearest(size_t from, size_t pad, size_t size, size_t dilation)
 {
 	size_t end = size + pad;
@@ -35,7 +36,7 @@ static size_t find_nearest(size_t from, size_t pad, size_t size, size_t dilation
 	return from > pad ? from - pad : 0;
 }
 
-/* Of the window that begins at @from, in front of which is the padding; if none does, the element that is nearest. */
+/* For the window that begins at @from, counted from the padding on. */
 static struct taps find_taps(const struct pool *pool, int axis, size_t from)
 {
 	const struct et_xnn_pool_windows *windows = &pool->windows;
@@ -59,12 +60,13 @@ static uint16_t half_of_order(int16_t order)
 	return (uint16_t)(order < 0 ? order ^ 0x7fff : order);
 }
 
-/* Rows @begin to @end of all pictures. type: of the elements; key: in which they are compared, from and to: into it and back. */
+/* Output rows @begin to @end of all images. type: of the elements. key: the type that they are compared in; from, to:
+ * conversions into it and back. */
 #define DEFINE_ROWS(name, type, key, from, to)                                                                     \
 	static void name(void *arg, size_t begin, size_t end)                                                      \
 	{                                                                                                          \
 		const struct pool *pool = arg;                                                                     \
-		const struct et_xnn_pool_windows *windows = &pool->windows;                            \
+		const struct et_xnn_pool_windows *windows = &pool->windows;                                        \
 		const size_t n = windows->channels;                                                                \
 		for (size_t row = begin; row < end; row++) {                                                       \
 			size_t image = row / windows->out_height,                                                  \
@@ -101,7 +103,7 @@ DEFINE_ROWS(run_s8, int8_t, int8_t, AS_IT_IS, AS_IT_IS)
 DEFINE_ROWS(run_u8, uint8_t, uint8_t, AS_IT_IS, AS_IT_IS)
 DEFINE_ROWS(run_f16, uint16_t, int16_t, order_of_half, half_of_order)
 
-/* 8-bit limits, give or take one. */
+/* Whether the limits leave less than two of the 8-bit values. */
 static bool leaves_one(const struct et_xnn_value *value, const struct et_xnn_node *node)
 {
 	if (!et_xnn_is_8_bit(value))

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Means of all pixels, of 8-bit numbers, rounded as ExecuTorch's XNNPACK rounds them.
+/* Global average pooling of 8 bits, rounded as ExecuTorch's XNNPACK rounds it.
  *
- * For n numbers with sum S, scale s and zero point z, and an output of scale t and zero point y, that one (92a7ad5) rounds
- * S s/(nt) + (y - nz s/(nt)); Debian's (4ea82e5) rounds (S - nz) s/(nt) and then adds y. Both round halves to the even number, so an odd y
- * makes another one of each half, and in networks that weigh their channels by such means a step here is several further on.
- * The order of what is done to floats here is the original's, too: with some n (28, 56) a half is none once 1/n has been rounded. */
+ * For n pixels with sum S, scale s and zero point z, and an output of scale t and zero point y, ExecuTorch's XNNPACK
+ * (92a7ad5) rounds S s/(nt) + (y - nz s/(nt)); Debian's (4ea82e5) rounds (S - nz) s/(nt) and then adds y. Both round
+ * ties to even, so an odd y changes the result of every tie, and in networks that weigh their channels by such means
+ * one step here becomes several later. Floats are computed in the original's order, too: for some n (28, 56) a tie is
+ * none any more once 1/n has been rounded. */
 #include "delegates/xnnpack/overrides/override.h"
 #include "delegates/xnnpack/overrides/quantized.h"
 #include "delegates/xnnpack/ukernels/rowsum_qs8.h"
 
 #include <string.h>
 
-enum { WIDTH = ET_ROWSUM_QS8_WIDTH, GRAIN = 1 << 18 /* numbers that are worth another thread's while */ };
+enum { WIDTH = ET_ROWSUM_QS8_WIDTH, GRAIN = 1 << 18 /* elements that are worth another thread */ };
 
 struct mean {
 	const uint8_t *in;
 	uint8_t *out;
 	size_t n_pixels, n_channels, n_blocks;
-	uint8_t flip;       /* makes a byte a signed one */
-	int32_t first;      /* what their sum is too small by then; as the original's, modulo 2^32 */
+	uint8_t flip;       /* XORed with an unsigned byte it makes a signed one, 128 less */
+	int32_t first;      /* where a sum begins, to make up for that; modulo 2^32, like the original's */
 	float scale, shift; /* from a sum to an output */
 	float min, max;
 };
@@ -34,12 +35,12 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 static inline uint8_t round_mean(const struct mean *mean, int32_t sum)
 {
 	float number = (float)sum * mean->scale + mean->shift;
-	number = number > mean->min ? number : mean->min; /* and what is no number */
+	number = number > mean->min ? number : mean->min; /* also for NaN */
 	number = number < mean->max ? number : mean->max;
 	return (uint8_t)(int32_t)et_xnn_round(number);
 }
 
-/* Blocks @begin to @end of all pictures. */
+/* Blocks of channels @begin to @end of all images. */
 static void run_blocks(void *arg, size_t begin, size_t end)
 {
 	const struct mean *mean = arg;

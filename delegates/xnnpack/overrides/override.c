@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of overrides, and what several rows ask about a node.
  *
- * An XNNPACK graph takes XNNPACK's operators only, so each override ends one runtime and begins another (partition.h). That costs
- * little, but not nothing: a row that exists for speed takes a node only if the node is large enough.
+ * An XNNPACK graph takes XNNPACK's operators only, so each override ends one runtime and begins another
+ * (partition.h). That costs little, but not nothing: a row that exists for speed takes a node only if the node is
+ * large enough.
  *
- * Most rows exist for correctness: XNNPACK cannot do the node, loses a NaN or rounds otherwise than the original. The others each
- * have a program that gains 2 % or more from them. A row without either does not belong here.
+ * Most rows exist for correctness: XNNPACK cannot do the node, loses a NaN or rounds otherwise than the original. The
+ * others each have a program that gains 2 % or more from them. A row without either does not belong here.
  *
- * The option overrides switches rows off, for measuring (tests/bench/overrides.py). A node for which a row is needed (is_needed,
- * is_required) keeps it whatever the option says, so that the option changes times and rounding, never what can be run. */
+ * The option overrides switches rows off, for measuring (tests/bench/overrides.py). A node for which a row is needed
+ * (is_needed, is_required) keeps it whatever the option says, so that the option changes times and rounding, never
+ * what can be run. */
 #include "delegates/xnnpack/overrides/override.h"
 
 #include "runtime/base/checked.h"
@@ -19,7 +21,8 @@
 
 enum {
 	LEAST_WORK = 1 << 16, /* products: some microseconds */
-	MOST_DEPTHWISE_TAPS = 25, /* XNNPACK's largest depthwise kernel; above that XNNPACK does a grouped convolution */
+	MOST_DEPTHWISE_TAPS =
+		25, /* XNNPACK's largest depthwise kernel; above that XNNPACK does a grouped convolution */
 };
 
 static _Atomic(uint64_t) least_work = LEAST_WORK;
@@ -28,11 +31,10 @@ static const struct et_xnn_override *const rows[] = { &et_xnn_override_depthwise
 	&et_xnn_override_convolution, &et_xnn_override_convolution_fp16, &et_xnn_override_linear,
 	&et_xnn_override_linear_fp16, &et_xnn_override_computed, &et_xnn_override_matmul,
 	&et_xnn_override_deconvolution, &et_xnn_override_grouped, &et_xnn_override_im2col, &et_xnn_override_im2col_fp16,
-	&et_xnn_override_deconvolution_fp16, &et_xnn_override_transpose8,
-	&et_xnn_override_linear_qd8, &et_xnn_override_deconvolution_qs8, &et_xnn_override_argmax,
-	&et_xnn_override_average, &et_xnn_override_convert, &et_xnn_override_mean, &et_xnn_override_copy_int32,
-	&et_xnn_override_pool, &et_xnn_override_linear_bf16, &et_xnn_override_bf16_convert, &et_xnn_override_binary,
-	&et_xnn_override_table, &et_xnn_override_cast };
+	&et_xnn_override_deconvolution_fp16, &et_xnn_override_transpose8, &et_xnn_override_linear_qd8,
+	&et_xnn_override_deconvolution_qs8, &et_xnn_override_argmax, &et_xnn_override_average, &et_xnn_override_convert,
+	&et_xnn_override_mean, &et_xnn_override_copy_int32, &et_xnn_override_pool, &et_xnn_override_linear_bf16,
+	&et_xnn_override_bf16_convert, &et_xnn_override_binary, &et_xnn_override_table, &et_xnn_override_cast };
 
 static_assert(ET_ARRAY_LEN(rows) <= 32, "overrides_off has a bit for each row");
 

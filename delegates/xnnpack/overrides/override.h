@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An override: a node of a payload that inferd computes with its own code instead of XNNPACK's operator.
  *
- * Each override is a row of the table in override.c. docs/overrides.md has the same table for people, with the program that gains
- * from each row and how much. */
+ * Each override is a row of the table in override.c. docs/overrides.md has the same table for people, with the
+ * program that gains from each row and how much. */
 #ifndef DELEGATES_XNNPACK_OVERRIDES_OVERRIDE_H
 #define DELEGATES_XNNPACK_OVERRIDES_OVERRIDE_H
 
@@ -22,24 +22,30 @@ struct et_xnn_override_run {
 struct et_xnn_override {
 	/* Stable: the option overrides, profiles ("override NAME") and docs/overrides.md use it. */
 	const char *name;
-	/* Why the row exists, one sentence. Correctness: what XNNPACK gets wrong. Speed: which program, how much, which processor. */
+	/* Why the row exists, one sentence. Correctness: what XNNPACK gets wrong. Speed: which program, how much,
+	 * which processor. */
 	const char *reason;
-	/* Whether inferd computes @node. A row that exists for speed alone takes a node only if the node is large enough to be worth
-	 * a cut of the payload, and only if all its values that are not constant are fp32 or fp16 (8 bits: see is_of_bytes), because
-	 * no other type may be a boundary tensor. Rows quantized at run time are the exception (gemm_qs8.h has their layout):
-	 * partition.c keeps such a node here only if the writer and all readers of these rows are overrides. */
+	/* Whether inferd computes @node. A row that exists for speed alone takes a node only if the node is large
+	 * enough to be worth a cut of the payload, and only if all its values that are not constant are fp32 or fp16
+	 * (8 bits: see is_of_bytes), because no other type may be a boundary tensor. Rows quantized at run time are
+	 * the exception (gemm_qs8.h has their layout): partition.c keeps such a node here only if the writer and all
+	 * readers of these rows are overrides. */
 	bool (*takes)(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
-	/* Asked for nodes that the row takes: whether XNNPACK's operator would give other numbers than the original's or may not be
-	 * given the node. Then the option overrides has no effect on it. NULL: never, the row exists for speed alone. */
+	/* Asked for nodes that the row takes: whether XNNPACK's operator would give other numbers than the original's
+	 * or may not be given the node. Then the option overrides has no effect on it. NULL: never, the row exists
+	 * for speed alone. */
 	bool (*is_needed)(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
-	bool is_required; /* XNNPACK cannot do any node that the row takes, or rounds it wrongly: all are needed, of any type and size */
-	bool is_of_bytes; /* the row reads and writes 8 bits, so that 8-bit values may be boundary tensors */
-	/* The index of the node above @node that the row computes along with @node. @node is the only reader of that node's output, that
-	 * node reads an argument, and no other part computes it. ET_XNN_NONE: no such node. NULL: never. */
+	/* XNNPACK cannot do any node that the row takes, or rounds it wrongly: all are needed, of any type and size. */
+	bool is_required;
+	/* The row reads and writes 8 bits, so that 8-bit values may be boundary tensors. */
+	bool is_of_bytes;
+	/* The index of the node above @node that the row computes along with @node. @node is the only reader of that
+	 * node's output, that node reads an argument, and no other part computes it. ET_XNN_NONE: no such node. NULL:
+	 * never. */
 	uint32_t (*along)(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
-	/* How many bytes the packed filter and bias of @node take (SIZE_MAX: too many), and the packing. What is packed may depend on a
-	 * signature (packed_file.h) alone. For a node without a filter: what is derived from the node, for the payload. NULL:
-	 * nothing is packed, the filter is read where it lies. */
+	/* How many bytes the packed filter and bias of @node take (SIZE_MAX: too many), and the packing. What is
+	 * packed may depend on a signature (packed_file.h) alone. For a node without a filter: what is derived from
+	 * the node, for the payload. NULL: nothing is packed, the filter is read where it lies. */
 	size_t (*n_packed)(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 	void (*pack)(const struct et_xnn_payload *payload, const struct et_xnn_node *node, void *to);
 	/* Shapes were checked (shape.c) and none is empty. Cannot fail; allocates nothing. */
@@ -51,12 +57,12 @@ const struct et_xnn_override *et_xnn_override_find(const struct et_xnn_payload *
 	const struct et_xnn_node *node);
 /* The @i-th row; NULL behind the last. */
 const struct et_xnn_override *et_xnn_override_at(size_t i);
-/* Parse the option overrides: "all", "none", or names of rows to switch off, each with a '-' in front, separated by commas.
- * *@ret_off is the set of rows that are off, for et_xnn_payload::overrides_off. False: the text is something else; *@ret_off
- * is left as it was. */
+/* Parse the option overrides: "all", "none", or names of rows to switch off, each with a '-' in front, separated by
+ * commas. *@ret_off is the set of rows that are off, for et_xnn_payload::overrides_off. False: the text is something
+ * else; *@ret_off is left as it was. */
 bool et_xnn_overrides_parse(const char *text, uint32_t *ret_off);
-/* For tests: payloads compiled from now on use a row for speed only if the node has at least @n_products products. UINT64_MAX:
- * XNNPACK computes all nodes that it can, also those whose NaNs it loses. */
+/* For tests: payloads compiled from now on use a row for speed only if the node has at least @n_products products.
+ * UINT64_MAX: XNNPACK computes all nodes that it can, also those whose NaNs it loses. */
 void et_xnn_override_set_least_work(uint64_t n_products);
 
 /* --- the rows --- */
@@ -77,7 +83,8 @@ static inline bool et_xnn_override_is_floats(const struct et_xnn_value *value)
 {
 	return value->type == ET_XNN_FP32 && value->quant == ET_XNN_QUANT_NONE;
 }
-/* Whether @node has a filter, its input, filter, output and bias (if any) are fp32, and filter and bias alone are constants. */
+/* Whether @node has a filter, its input, filter, output and bias (if any) are fp32, and filter and bias alone are
+ * constants. */
 bool et_xnn_override_is_all_floats(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 /* The same with fp16 input and output; filter and bias are fp32 or fp16. */
 bool et_xnn_override_is_all_fp16(const struct et_xnn_payload *payload, const struct et_xnn_node *node);

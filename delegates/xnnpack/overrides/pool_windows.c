@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the pooling rows (argmax_pool.c, average_pool.c, max_pool.c) share: their windows, and sharing the work among threads. */
+/* What the pooling rows (argmax_pool.c, average_pool.c, max_pool.c) share: their windows, and sharing the work among
+ * threads. */
 #include "delegates/xnnpack/overrides/pool_windows.h"
 
 enum { GRAIN = 1 << 17 /* elements looked at that are worth another thread */ };

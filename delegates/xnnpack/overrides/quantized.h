@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers of 8 bits with one scale as floats and back, for what is done here instead of by XNNPACK.
+/* Conversion between 8 bits with one scale and floats, for overrides.
  *
- * As ExecuTorch's XNNPACK (92a7ad5) has it where no kernel does it at once: a float is multiplied with one over the scale, the
- * zero point is added, and then the number is rounded, halves to the even one. Debian's (4ea82e5) rounds halves away from 0. What
- * is no number becomes 0. */
+ * Rounds as ExecuTorch's XNNPACK (92a7ad5) does where it has no kernel: a float is multiplied with 1 / scale, the
+ * zero point is added, and the sum is rounded, ties to even. Debian's XNNPACK (4ea82e5) rounds ties away from 0. NaN
+ * becomes 0. */
 #ifndef DELEGATES_XNNPACK_OVERRIDES_QUANTIZED_H
 #define DELEGATES_XNNPACK_OVERRIDES_QUANTIZED_H
 
@@ -11,14 +11,14 @@
 
 #include <math.h>
 
-/* One type, scale and zero point, and between which two numbers results have to lie. */
+/* One type, scale and zero point, and the least and the most that a result may be. */
 struct et_xnn_quantized {
 	float scale, inverse, zero_point;
 	float least, most;
 	bool is_signed;
 };
 
-/* @value is 8-bit, all of whose numbers are allowed. */
+/* For @value, of 8 bits; all 256 numbers are allowed. */
 static inline struct et_xnn_quantized et_xnn_quantized(const struct et_xnn_value *value)
 {
 	bool is_signed = value->type == ET_XNN_QINT8;
@@ -38,7 +38,7 @@ static inline float et_xnn_dequantize(const struct et_xnn_quantized *quantized, 
 	return (number - quantized->zero_point) * quantized->scale;
 }
 
-/* Before it is rounded, and as large as it may be. */
+/* The number within the limits, not yet rounded. */
 static inline float et_xnn_place(const struct et_xnn_quantized *quantized, float value)
 {
 	float number = value * quantized->inverse + quantized->zero_point;
@@ -47,7 +47,7 @@ static inline float et_xnn_place(const struct et_xnn_quantized *quantized, float
 	return number < quantized->most ? number : quantized->most;
 }
 
-/* Of numbers below 2^22. */
+/* To the nearest, ties to even; for numbers below 2^22. */
 static inline float et_xnn_round(float number)
 {
 	const float rounds = 0x1.8p23f; /* a float of this size has no fraction */
@@ -59,7 +59,7 @@ static inline uint8_t et_xnn_quantize(const struct et_xnn_quantized *quantized, 
 	return (uint8_t)(int32_t)et_xnn_round(et_xnn_place(quantized, value));
 }
 
-/* Whether @value is halfway between two numbers, so that it becomes another one with XNNPACK. */
+/* Whether @value is a tie, which Debian's XNNPACK rounds to the other number. */
 static inline bool et_xnn_is_halfway(const struct et_xnn_quantized *quantized, float value)
 {
 	float number = et_xnn_place(quantized, value);
@@ -67,8 +67,8 @@ static inline bool et_xnn_is_halfway(const struct et_xnn_quantized *quantized, f
 	return off == 0.5f || off == -0.5f;
 }
 
-/* Results lie between @min and @max, too, which are rounded as numbers are; the least is what one that is no number counts as. Where they
- * have nothing in common @max is what comes out. */
+/* Limit results to @min and @max, which are rounded like results. A limit that is NaN counts as the least number. If
+ * @min is above @max every result is @max. */
 static inline void et_xnn_limit(struct et_xnn_quantized *quantized, float min, float max)
 {
 	float least = et_xnn_round(et_xnn_place(quantized, min == min ? min : -INFINITY)),

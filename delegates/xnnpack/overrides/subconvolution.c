@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which taps and which outputs a subconvolution has, and which transposed convolutions XNNPACK computes by subconvolutions. */
+/* Which taps and which outputs a subconvolution has, and which transposed convolutions XNNPACK computes by
+ * subconvolutions. */
 #include "delegates/xnnpack/overrides/subconvolution.h"
 
 #include "delegates/xnnpack/overrides/override.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Values of int32 and qint32: elements that are moved here, as XNNPACK moves those of floats; what they are padded with; what XNNPACK
- * computes with them, within limits. */
+/* Values of int32 and qint32: elements that are moved here, as XNNPACK moves those of floats; what they are padded
+ * with; what XNNPACK computes with them, within limits. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/overrides/override.h"
 #include "delegates/xnnpack/support/test_args.h"
@@ -168,8 +168,8 @@ static void test_moves(void **state)
 	}
 }
 
-/* What is padded with is the number itself, without what is behind its point, or as many steps of the scale; the largest or
- * smallest where there is none such. */
+/* What is padded with is the number itself, without what is behind its point, or as many steps of the scale; the
+ * largest or smallest where there is none such. */
 static void test_pads_with_numbers(void **state)
 {
 	static const struct {

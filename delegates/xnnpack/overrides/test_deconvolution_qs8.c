@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Transposed convolutions of 8 bits, of every form, against plain loops, to the bit: with a scale for all or one a channel, signed and
- * unsigned, at sizes that change from run to run, less than a stride among them. */
+/* Transposed convolutions of 8 bits, of every form, against plain loops, to the bit: with a scale for all or one a
+ * channel, signed and unsigned, at sizes that change from run to run, less than a stride among them. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/ukernels/gemm_qs8.h"
 #include "delegates/xnnpack/overrides/override.h"
@@ -292,7 +292,8 @@ static void test_sizes(void **state)
 	assert_true(n_ours > N_TRIALS / 4);
 }
 
-/* Several sheets, down and across; more windows and columns than are done at once; phases that are one, and ones without taps. */
+/* Several sheets, down and across; more windows and columns than are done at once; phases that are one, and ones
+ * without taps. */
 static void test_large(void **state)
 {
 	static const struct layer layers[] = {

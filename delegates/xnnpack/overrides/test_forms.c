@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Convolutions, depthwise and transposed ones and linear layers of every form against plain loops, of floats and halves, with
- * infinities and what is no number among inputs and weights: a zero around the picture is multiplied, too. Sums of halves are exact, so
- * order does not matter. */
+/* Convolutions, depthwise and transposed ones and linear layers of every form against plain loops, of floats and
+ * halves, with infinities and what is no number among inputs and weights: a zero around the picture is multiplied,
+ * too. Sums of halves are exact, so order does not matter. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/ukernels/gemm.h"
 #include "delegates/xnnpack/ukernels/fp16.h"
@@ -391,7 +391,8 @@ static size_t size_of(const struct mx_value *value)
 	return n;
 }
 
-/* Of batch @at of two dimensions, @out of them, the matrix of @value: its dimensions before the last two may be one, or not there. */
+/* Of batch @at of two dimensions, @out of them, the matrix of @value: its dimensions before the last two may be one,
+ * or not there. */
 static size_t matrix_at(const struct mx_value *value, const uint32_t out[2], size_t at)
 {
 	const size_t places[2] = { at / out[1], at % out[1] };
@@ -481,7 +482,8 @@ static void test_products(void **state)
 	assert_true(n_ours >= (et_xnn_gemm_fp16() ? N_TRIALS / 2 : 0));
 }
 
-/* A filter that is computed may be much deeper than the one that was compiled for, and than there is room for a panel of it. */
+/* A filter that is computed may be much deeper than the one that was compiled for, and than there is room for a panel
+ * of it. */
 static void test_deep(void **state)
 {
 	enum { ROWS = 2, COLUMNS = 20, DEPTH = 8, MOST_DEEP = 4500 };

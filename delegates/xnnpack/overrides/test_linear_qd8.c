@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fully connected layers of rows quantized at run time, done here against XNNPACK's: sizes, batches, shapes that change, one thread
- * and several, two layers of the same rows; and who may not be done here. */
+/* Fully connected layers of rows quantized at run time, done here against XNNPACK's: sizes, batches, shapes that
+ * change, one thread and several, two layers of the same rows; and who may not be done here. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/ukernels/gemm_qs8.h"
 #include "delegates/xnnpack/partition.h"
@@ -127,7 +127,8 @@ static void check(const struct layers *l, uint32_t n_rows)
 	}
 }
 
-/* Rows from -1 to 127/128, whose scale is a power of two: of others Debian's XNNPACK multiplies with one over one over it. */
+/* Rows from -1 to 127/128, whose scale is a power of two: of others Debian's XNNPACK multiplies with one over one
+ * over it. */
 static void draw_rows(size_t n_rows, size_t depth)
 {
 	test_draw_floats(x, n_rows * depth);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Means of 8-bit numbers that are done here, against the plain definition: halves to even numbers, whatever the zero points; both
- * types, other scales, values that are too large, threads, shapes that change; between nodes of XNNPACK's, whose values cross. */
+/* Means of 8-bit numbers that are done here, against the plain definition: halves to even numbers, whatever the zero
+ * points; both types, other scales, values that are too large, threads, shapes that change; between nodes of
+ * XNNPACK's, whose values cross. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/overrides/override.h"
 #include "delegates/xnnpack/support/test_args.h"

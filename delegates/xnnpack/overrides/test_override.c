@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Convolutions, transposed convolutions and fully connected layers against XNNPACK's: filters, paddings and strides, shapes that
- * change, one thread and several, one filter for two nodes. */
+/* Convolutions, transposed convolutions and fully connected layers against XNNPACK's: filters, paddings and strides,
+ * shapes that change, one thread and several, one filter for two nodes. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/ukernels/gemm.h"
 #include "delegates/xnnpack/partition.h"
@@ -393,7 +393,8 @@ static void test_transposed_ones(void **state)
 		{ 1, 3, 4, 4, 6, { 3, 3 }, { 2, 2 }, { 0 }, true, false, false, true, true, { 1, 0 }, 1, 2 },
 		{ 2, 3, 3, 2, 3, { 3, 2 }, { 2, 1 }, { 1, 0, 1, 2 }, true, true, false, true, true, { 0 }, 2, 1 },
 		{ 1, 3, 3, 2, 3, { 1, 2 }, { 2, 3 }, { 0 }, true, true, false, true, true, { 0, 2 }, 1, 1 },
-		/* ours: channels so few that XNNPACK loses NaNs; pixels all of whose columns are cut, and wide ones that are not or are */
+		/* ours: channels so few that XNNPACK loses NaNs; pixels all of whose columns are cut, and wide ones
+		 * that are not or are */
 		{ 1, 4, 3, 9, 2, { 3, 3 }, { 2, 2 }, { 0 }, true, false, false, true, false, { 0 }, 1, 1 },
 		{ 1, 4, 1, 3, 1, { 8, 8 }, { 4, 4 }, { 1, 2, 2, 1 }, true, false, false, true, false, { 0 }, 1, 1 },
 		{ 1, 1, 2, 3, 60, { 2, 2 }, { 2, 2 }, { 0 }, true, false, false, true, false, { 0 }, 1, 1 },
@@ -411,7 +412,8 @@ static bool is_below_stride(const struct layer *l)
 	return outer(l, 0) < l->stride[0] || outer(l, 1) < l->stride[1];
 }
 
-/* Of outputs less than a stride XNNPACK's tables know nothing: these are ours, whatever the size, also where nothing else is. */
+/* Of outputs less than a stride XNNPACK's tables know nothing: these are ours, whatever the size, also where nothing
+ * else is. */
 static void test_small_outputs(void **state)
 {
 	static float x[MOST_FLOATS], ours[MOST_FLOATS], expected[MOST_FLOATS];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of overrides: each row has a name of its own, a reason, and a line in docs/overrides.md; the option overrides switches
- * rows off, but not for nodes that need them. */
+/* The table of overrides: each row has a name of its own, a reason, and a line in docs/overrides.md; the option
+ * overrides switches rows off, but not for nodes that need them. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/support/test_args.h"
 #include "delegates/xnnpack/ukernels/depthwise.h"
@@ -45,8 +45,8 @@ static void test_option(void **state)
 	assert_int_equal(off, 1);
 	assert_true(et_xnn_overrides_parse("-depthwise-fp32,-depthwise-fp16", &off));
 	assert_int_equal(off, 3);
-	static const char *const wrong[] = { "", "-", "depthwise-fp32", "-depthwise", "-depthwise-fp32,", ",", "-depthwise-fp32 ",
-		"all,-depthwise-fp32", "-depthwise-fp32,,-depthwise-fp16", "none " };
+	static const char *const wrong[] = { "", "-", "depthwise-fp32", "-depthwise", "-depthwise-fp32,", ",",
+		"-depthwise-fp32 ", "all,-depthwise-fp32", "-depthwise-fp32,,-depthwise-fp16", "none " };
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		assert_false(et_xnn_overrides_parse(wrong[i], &off));
 		assert_int_equal(off, 3);
@@ -96,7 +96,8 @@ static void test_switched_off(void **state)
 
 static void test_refused_option(void **state)
 {
-	static const struct et_option options[] = { { "xnnpack", "overrides", "-everything" }, { "xnnpack", "tint", "red" } };
+	static const struct et_option options[] = { { "xnnpack", "overrides", "-everything" },
+		{ "xnnpack", "tint", "red" } };
 	static const char *const said[] = { "is all, none or -NAME,-NAME..., not '-everything'", "no option 'tint'" };
 	for (int i = 0; i < 2; i++) {
 		struct et_payload payload = { .struct_size = sizeof(payload), .options = &options[i], .n_options = 1 };
@@ -105,8 +106,8 @@ static void test_refused_option(void **state)
 		struct et_model *model;
 		struct et_model_info info;
 		struct et_diag diag = { 0 };
-		test_refused(test_ops->compile(test_backend, &payload, &model, &info, &diag), ET_E_INVALID_PROGRAM, &diag,
-			said[i]);
+		test_refused(test_ops->compile(test_backend, &payload, &model, &info, &diag), ET_E_INVALID_PROGRAM,
+			&diag, said[i]);
 		test_refused(et_direct_open(&entry, &et_xnnpack_delegate, &config, &test_allocator, NULL, &diag),
 			ET_E_INVALID_PROGRAM, &diag, said[i]);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Poolings that are done here, max and average, against the plain definition: every datatype, windows that XNNPACK does not take, limits, threads,
- * shapes that change; between nodes of XNNPACK's, whose values cross. */
+/* Poolings that are done here, max and average, against the plain definition: every datatype, windows that XNNPACK
+ * does not take, limits, threads, shapes that change; between nodes of XNNPACK's, whose values cross. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/ukernels/fp16.h"
 #include "delegates/xnnpack/overrides/override.h"

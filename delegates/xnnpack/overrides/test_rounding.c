@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is done here because XNNPACK rounds it otherwise than the original, or not at all: tables of 8-bit numbers, operators of two of
- * them, datatypes made of others, quotients of integers; beside the plain definition in doubles, halves to even numbers, and what
- * needs none of it is XNNPACK's. Scales are powers of two, so that there are halves and nothing else is rounded. */
+/* What is done here because XNNPACK rounds it otherwise than the original, or not at all: tables of 8-bit numbers,
+ * operators of two of them, datatypes made of others, quotients of integers; beside the plain definition in doubles,
+ * halves to even numbers, and what needs none of it is XNNPACK's. Scales are powers of two, so that there are halves
+ * and nothing else is rounded. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/ukernels/fp16.h"
 #include "delegates/xnnpack/overrides/override.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Colours of 8 bits made into pixels, with floats before them or not, against XNNPACK's, to the bit: few of them and many, signed and
- * unsigned, at heights that change from run to run, on one thread and several. */
+/* Colours of 8 bits made into pixels, with floats before them or not, against XNNPACK's, to the bit: few of them and
+ * many, signed and unsigned, at heights that change from run to run, on one thread and several. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/ukernels/gemm_qs8.h"
 #include "delegates/xnnpack/overrides/override.h"

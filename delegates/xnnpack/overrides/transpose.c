@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An image of a few channels, as PyTorch has it (NCHW), made into 8-bit pixels (NHWC): what quantized networks begin with.
+/* An image of a few channels, as PyTorch has it (NCHW), made into 8-bit pixels (NHWC): what quantized networks begin
+ * with.
  *
- * The first node of such a network quantizes the floats of an argument, the second one transposes the bytes. Both are computed
- * together: floats of all channels are read where they lie, quantized and written as whole pixels (gemm_qs8.h), so that the bytes in
- * NCHW are never in memory. A transpose of bytes that come from elsewhere, or of floats, is left to XNNPACK: the gain would be less
- * than 1 % of any program. */
+ * The first node of such a network quantizes the floats of an argument, the second one transposes the bytes. Both are
+ * computed together: floats of all channels are read where they lie, quantized and written as whole pixels
+ * (gemm_qs8.h), so that the bytes in NCHW are never in memory. A transpose of bytes that come from elsewhere, or of
+ * floats, is left to XNNPACK: the gain would be less than 1 % of any program. */
 #include "delegates/xnnpack/overrides/override.h"
 
 #include "delegates/xnnpack/ukernels/gemm_qs8.h"
@@ -15,8 +16,8 @@ enum {
 	GRAIN = 1 << 14, /* pixels that are worth another thread */
 };
 
-/* The conversion that makes the bytes from floats of an argument, if the transpose is its only reader and the processor has instructions
- * for both together. ET_XNN_NONE: no such node. */
+/* The conversion that makes the bytes from floats of an argument, if the transpose is its only reader and the
+ * processor has instructions for both together. ET_XNN_NONE: no such node. */
 static uint32_t find_convert(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const struct et_xnn_value *in = &payload->values[node->inputs[0]];
@@ -97,8 +98,9 @@ static void run(const struct et_xnn_override_run *run)
 
 const struct et_xnn_override et_xnn_override_transpose8 = {
 	.name = "transpose-qs8",
-	.reason = "speed: MobileNetV2 int8 takes 0.97 of the original's time instead of 1.00, MobileNetV3 int8 1.03 instead of 1.11 "
-		  "(AVX512-VNNI)",
+	.reason =
+		"speed: MobileNetV2 int8 takes 0.97 of the original's time instead of 1.00, MobileNetV3 int8 1.03 instead of 1.11 "
+		"(AVX512-VNNI)",
 	.takes = takes,
 	.is_of_bytes = true,
 	.along = find_convert,

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operators of one 8-bit number, looked up in a table, where XNNPACK's table is another one than the original's.
+/* Unary operators of 8 bits, looked up in a table, where XNNPACK's table differs from the original's.
  *
- * XNNPACK makes a float of each of the 256 numbers, applies the operator, and quantizes (quantized.h). Which way it rounds shows where a
- * result is halfway between two numbers, as it may well be: what a sigmoid makes of 0 with a scale of 1/127, or half of
- * an odd number where the output's scale is twice the input's. Where there is none such, XNNPACK's table is as good and
- * costs no cut. */
+ * XNNPACK makes its table by applying the operator to each of the 256 numbers as a float and quantizing the result
+ * (quantized.h). Debian's rounds ties otherwise than the original. Ties occur: a sigmoid of 0 with a scale of 1/127,
+ * or an odd number where the output's scale is twice the input's. A node whose table has no tie is left to XNNPACK:
+ * same numbers, and no cut. */
 #include "delegates/xnnpack/overrides/override.h"
 #include "delegates/xnnpack/overrides/quantized.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { N_NUMBERS = 256, GRAIN = 1 << 16 /* numbers that are worth another thread's while */ };
+enum { N_NUMBERS = 256, GRAIN = 1 << 16 /* numbers that are worth another thread */ };
 
 static double sigmoid(double x)
 {
@@ -19,7 +19,7 @@ static double sigmoid(double x)
 	return x > 100 ? 1 : x < -100 ? 0 : e / (1 + e);
 }
 
-/* As precise as the original's, no more. */
+/* With the original's precision, not more. */
 static float apply(const struct et_xnn_node *node, float x)
 {
 	switch ((enum xnn_unary_operator)node->kind->op) {
@@ -63,7 +63,8 @@ static float apply(const struct et_xnn_node *node, float x)
 	}
 }
 
-/* Whether XNNPACK has a kernel for it, rather than a table; leaky ReLUs whose scales it doesn't take the original does in floats, too. */
+/* Whether XNNPACK has a kernel for @node, not a table. A leaky ReLU whose scales the kernel does not take is done in
+ * floats by the original as well. */
 static bool has_kernel(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const struct et_xnn_value *in = &payload->values[node->inputs[0]], *out = &payload->values[node->outputs[0]];
@@ -106,23 +107,23 @@ static void pack(const struct et_xnn_payload *payload, const struct et_xnn_node 
 		((uint8_t *)to)[i] = et_xnn_quantize(&out, apply(node, et_xnn_dequantize(&in, (uint8_t)i)));
 }
 
-struct look_up {
+struct lookup {
 	const uint8_t *table, *in;
 	uint8_t *out;
 };
 
 static void run_numbers(void *arg, size_t begin, size_t end)
 {
-	const struct look_up *look_up = arg;
+	const struct lookup *lookup = arg;
 	for (size_t i = begin; i < end; i++)
-		look_up->out[i] = look_up->table[look_up->in[i]];
+		lookup->out[i] = lookup->table[lookup->in[i]];
 }
 
 static void run(const struct et_xnn_override_run *run)
 {
 	const struct et_xnn_node *node = run->node;
-	struct look_up look_up = { run->packed, run->memory[node->inputs[0]], run->memory[node->outputs[0]] };
-	et_xnn_threads_parallel_for(run->threads, run_numbers, &look_up,
+	struct lookup lookup = { run->packed, run->memory[node->inputs[0]], run->memory[node->outputs[0]] };
+	et_xnn_threads_parallel_for(run->threads, run_numbers, &lookup,
 		et_xnn_n_elements(&run->shapes[node->inputs[0]]), GRAIN);
 }
 

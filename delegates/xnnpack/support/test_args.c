@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests here have in common: arguments, one run of one payload, and two payloads whose results can be
- * computed in a few lines. Failures end the test. */
+/* What tests of the XNNPACK delegate share: arguments, running a payload, and payloads whose results can be computed
+ * in a few lines. A failure ends the test. */
 #include "delegates/xnnpack/support/test_args.h"
 
 #include "delegates/xnnpack/model.h"
@@ -120,10 +120,10 @@ void test_ok(enum et_status status, const struct et_diag *diag)
 		fail_msg("%s: %s", et_status_text(status), diag->text);
 }
 
-void test_refused(enum et_status status, enum et_status expected, const struct et_diag *diag, const char *partition)
+void test_refused(enum et_status status, enum et_status expected, const struct et_diag *diag, const char *part)
 {
-	if (status != expected || !strstr(diag->text, partition))
-		fail_msg("%s: '%s', expected '%s'", et_status_text(status), diag->text, partition);
+	if (status != expected || !strstr(diag->text, part))
+		fail_msg("%s: '%s', expected '%s'", et_status_text(status), diag->text, part);
 }
 
 void test_near(float got, float expected, float bound)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For tests of this folder that run payloads made by hand: see test_args.c. */
+/* For tests of the XNNPACK delegate that run payloads made by hand: arguments, sessions, and some payloads. */
 #ifndef DELEGATES_XNNPACK_SUPPORT_TEST_ARGS_H
 #define DELEGATES_XNNPACK_SUPPORT_TEST_ARGS_H
 
@@ -8,14 +8,14 @@
 #include "delegates/xnnpack/support/test_make.h"
 #include "tests/support/counting_alloc.h"
 
-/* Made anew by test_set_up; test_tear_down fails if anything of it is left. */
+/* test_set_up opens the backend; test_tear_down closes it, and fails if memory is left. */
 extern const struct et_delegate_ops *test_ops;
 extern struct counting_alloc test_counting;
 extern struct et_allocator test_allocator;
 extern struct et_backend *test_backend;
 int test_set_up(void **state);
 int test_tear_down(void **state);
-/* And what the test chose is as it was: the gemm8 build, and from how much work on nodes are ours. */
+/* The same, and undo what the test chose: the build of gemm_qs8.c, and et_xnn_override_set_least_work. */
 int test_tear_down_choices(void **state);
 
 /* An argument with memory of its own, 16 bytes more than it needs. */
@@ -41,7 +41,7 @@ void test_arg_init(struct arg *arg, uint8_t type, uint32_t n_dims, const int32_t
 /* Compile a payload that belongs to no program; the caller frees what comes out. Answers as compile does. */
 enum et_status test_compile(const uint8_t *bytes, size_t n_bytes, uint32_t n_args, struct et_model **ret_model,
 	struct et_model_info *ret_info, struct et_diag *diag);
-/* A payload with a lane and a context to run it in. Where it did not begin it is ended, too. */
+/* A compiled payload with worker threads and an instance. test_session_end also takes one whose begin failed. */
 struct test_session {
 	struct et_model *model;
 	struct et_worker_threads *threads;
@@ -50,22 +50,23 @@ struct test_session {
 enum et_status test_session_begin(struct test_session *ret_session, const uint8_t *bytes, size_t n_bytes,
 	uint32_t n_args, uint32_t n_threads, struct et_diag *diag);
 void test_session_end(struct test_session *session);
-/* Whether one of its parts is @own's. */
+/* Whether @override computes a node of @model. */
 struct et_xnn_override;
 bool test_has_override(struct et_model *model, const struct et_xnn_override *override);
 
-/* Compile, make a lane and a context, run once, free it all. Takes what @mk has made. */
+/* Compile, run once, free everything. Consumes @mk. */
 enum et_status test_run_once(struct make_xnn *mk, struct arg *args, uint32_t n_args, struct et_diag *diag);
 
 void test_ok(enum et_status status, const struct et_diag *diag);
-/* @part: of the sentence. */
-void test_refused(enum et_status status, enum et_status expected, const struct et_diag *diag, const char *partition);
+/* @part: of the sentence that @diag must have. */
+void test_refused(enum et_status status, enum et_status expected, const struct et_diag *diag, const char *part);
 void test_near(float got, float expected, float bound);
 
 /* An fp32 value; @input and @output as in struct mx_value. */
 uint32_t test_plain(struct make_xnn *mk, uint32_t input, uint32_t output, uint32_t rows, uint32_t columns);
-/* A payload: out = in of [1, @n] + @constant, limited to at most @most; the input is transposed before if it @is_transposed, and then each
- * of its numbers meets each of the constant's. Else these are one or @n. The caller frees it. */
+/* A payload: out = in + @constant, of [1, @n], at most @most. With @is_transposed the input is transposed to [@n, 1]
+ * first, so that each of its numbers is added to each of the constant's; else @n_constant is 1 or @n. The caller
+ * frees it. */
 uint8_t *test_make_add(const float *constant, uint32_t n_constant, uint32_t n, float most, bool is_transposed,
 	size_t *ret_n_bytes);
 
@@ -75,8 +76,8 @@ void test_make_two_biases(struct make_xnn *mk);
 void test_fill_two_biases(struct arg args[3]);
 void test_check_two_biases(const struct arg args[3]);
 
-/* Two linear layers of 8 bits over inputs [1, 4] of their own, with other zero points: the same filter, and the same bias
- * unless they are @is_apart. */
+/* Two linear layers of 8 bits over inputs [1, 4] of their own, with other zero points: the same filter, and the same
+ * bias unless they are @is_apart. */
 void test_make_two_ways(struct make_xnn *mk, bool is_apart);
 /* @args: the inputs, which are filled, and the outputs. */
 void test_fill_two_ways(struct arg args[4]);
@@ -88,11 +89,11 @@ void test_make_linear(struct make_xnn *mk, uint32_t filter_type, bool is_old);
 void test_fill_inputs(float *inputs);
 void test_check_linear(const float *inputs, const float *outputs, uint32_t n_rows, float bound);
 
-/* A payload with a constant of each sort; [1,4,4,2] -> [1,4,4,3]. The caller frees it. */
+/* A payload with a constant of each kind; [1,4,4,2] -> [1,4,4,3]. The caller frees it. */
 uint8_t *test_make_mixture(size_t *ret_n_bytes);
 /* Its input and output. */
 void test_check_mixture(const struct arg *args);
-/* In a context of its own, three times, with right results. */
+/* Run it in an instance of its own, three times, and check the results. */
 void test_run_mixture(struct et_model *model, struct et_worker_threads *threads, float first);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers drawn for tests, the same in every run. */
+/* Pseudo-random numbers for tests, the same in every run. */
 #ifndef DELEGATES_XNNPACK_SUPPORT_TEST_DRAW_H
 #define DELEGATES_XNNPACK_SUPPORT_TEST_DRAW_H
 
@@ -23,7 +23,7 @@ static inline void test_draw_floats(float *ret_floats, size_t n)
 		ret_floats[i] = (float)test_draw(2001) / 1000 - 1;
 }
 
-/* Of exactly that size, so that a checker sees what is read outside. The caller frees it. */
+/* In memory of exactly that size, so that AddressSanitizer sees reads outside. The caller frees it. */
 static inline float *test_drawn_floats(size_t n)
 {
 	float *floats = malloc(n * sizeof(*floats));

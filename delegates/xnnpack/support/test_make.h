@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For tests of this folder: payloads made by hand, valid ones in a few lines and hostile ones by setting a field.
+/* For tests of the XNNPACK delegate: payloads made by hand, valid ones in a few lines and hostile ones by setting a
+ * field.
  *
- *     struct make_xnn mk;
- *     mx_init(&mk);
- *     uint32_t in = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 4), .input = 1 });
- *     uint32_t out = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 4), .output = 2 });
- *     mx_node(&mk, MX_SIGMOID, &(struct et_xnn_node){ .inputs = { in }, .outputs = { out } });
- *     uint8_t *payload = mx_finish(&mk, &n_bytes);        // free it
- */
+ * struct make_xnn mk; mx_init(&mk); uint32_t in = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1,
+ * 4), .input = 1 }); uint32_t out = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 4), .output = 2
+ * }); mx_node(&mk, MX_SIGMOID, &(struct et_xnn_node){ .inputs = { in }, .outputs = { out } }); uint8_t *payload =
+ * mx_finish(&mk, &n_bytes); // free it */
 #ifndef DELEGATES_XNNPACK_SUPPORT_TEST_MAKE_H
 #define DELEGATES_XNNPACK_SUPPORT_TEST_MAKE_H
 

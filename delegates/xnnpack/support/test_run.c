@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A miniature of the runtime for tests: it knows delegate calls and nothing else.
+/* A miniature runtime for tests: programs of delegate calls only.
  *
- * Each tensor has memory of its own, so nothing here depends on a memory plan; what a delegate reads beyond the
- * 16 bytes that it may read behind a tensor's end faults at the latest after one page. */
+ * Each tensor has memory of its own, so nothing depends on a memory plan. A delegate may read 16 bytes behind a
+ * tensor's end; a read one page behind it faults. */
 #include "delegates/xnnpack/support/test_run.h"
 
 #include "runtime/platform/platform.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For tests of this folder: run programs that are nothing but delegate calls, straight through the delegate's table,
- * without the runtime's Plan and Method. Every tensor has memory of its own that ends at the last byte of a page;
- * the page behind is readable, the one behind that is not. */
+/* For tests of the XNNPACK delegate: run programs that are nothing but delegate calls, straight through the
+ * delegate's table, without the runtime's Plan and Method. Every tensor has memory of its own that ends at the last
+ * byte of a page; the page behind is readable, the one behind that is not. */
 #ifndef DELEGATES_XNNPACK_SUPPORT_TEST_RUN_H
 #define DELEGATES_XNNPACK_SUPPORT_TEST_RUN_H
 
@@ -26,14 +26,13 @@ struct test_model {
 /* Answers as open and compile do; ET_E_NOT_IMPLEMENTED: more than delegate calls. Nothing to close on failure. */
 enum et_status test_model_open(struct test_model *ret_model, const char *path, const char *method,
 	const struct et_backend_entry *entry, const struct et_allocator *allocator, struct et_diag *diag);
-/* The same for a file that was opened; @source, which may have a store, is taken over, also on failure. @external may be
- * NULL. */
+/* The same for an open file. @source, which may have a store, is consumed, also on failure. @external may be NULL. */
 enum et_status test_model_open_source(struct test_model *ret_model, const struct et_source *source,
 	const struct et_external_data *external, const char *method, const struct et_backend_entry *entry,
 	const struct et_allocator *allocator, struct et_diag *diag);
 void test_model_close(struct test_model *model);
 
-/* Contexts and tensors to run it with. */
+/* Instances and tensors to run it with. */
 struct test_instance {
 	struct test_model *model;
 	struct et_instance *instances[TEST_MAX_DELEGATES];
@@ -46,12 +45,12 @@ struct test_memory {
 	size_t n_mapped;
 };
 
-/* Answers as context_new does. The caller frees it, before the model and the lane. */
+/* Answers as instance_new does. The caller frees it before the model and the worker threads. */
 enum et_status test_instance_new(struct test_instance *ret_instance, struct test_model *model,
 	struct et_worker_threads *threads, struct et_diag *diag);
 void test_instance_free(struct test_instance *instance);
 
-/* Run one case and compare. Infinities in *@ret_worst stand for a wrong shape or a NaN that is not expected. */
+/* Run one case and compare. An infinite *@ret_worst is a wrong shape or an unexpected NaN. */
 enum et_status test_instance_run(struct test_instance *instance, const struct et_bundle_case *test_case, double atol,
 	double rtol, double *ret_worst, bool *ret_passed, struct et_diag *diag);
 

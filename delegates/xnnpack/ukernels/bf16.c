@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bfloats as floats and back.
- *
- * Built once for each kind of processor (bf16_dispatch.c). */
+/* Conversion of arrays between bf16 and fp32, compiled once for each instruction set (bf16_dispatch.c chooses). */
 #include "delegates/xnnpack/ukernels/bf16.h"
 
 #define TEXT_OF(name) #name
 #define TEXT(name)    TEXT_OF(name)
 
-/* What becomes a bfloat of a float's bits. Half of the last place that stays is added, less a bit where that place is even. */
+/* Round the bits of a float to bf16, ties to even: add half of the last place that stays, less one bit where that
+ * place is even. */
 static inline uint32_t round_bits(uint32_t bits)
 {
 	uint32_t is_nan = (bits & 0x7fffffff) > 0x7f800000;

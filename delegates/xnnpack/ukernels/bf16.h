@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bfloats (bf16): the upper half of a float, for what is done here, as XNNPACK knows none. */
+/* bf16 (the upper half of a float), for overrides; XNNPACK has no bf16. */
 #ifndef DELEGATES_XNNPACK_UKERNELS_BF16_H
 #define DELEGATES_XNNPACK_UKERNELS_BF16_H
 
@@ -23,12 +23,12 @@ static inline bool et_xnn_is_bf16(float value)
 	return (bits & 0xffff) == 0;
 }
 
-/* bf16.c, as built for one kind of processor. Numbers are rounded to the nearest, ties to even; a NaN stays one. */
+/* A build of bf16.c. Rounds to the nearest, ties to even; NaN stays NaN. */
 struct et_bf16_build {
 	const char *name;
 	void (*widen)(const uint16_t *from, float *to, size_t n);
 	void (*narrow)(const float *from, uint16_t *to, size_t n);
-	/* To floats that are bfloats' values, in place. */
+	/* Round to values that bf16 holds, in place. */
 	void (*round)(float *numbers, size_t n);
 };
 
@@ -39,7 +39,7 @@ extern const struct et_bf16_build et_bf16_avx2, et_bf16_avx512;
 
 /* The @i-th build that this processor runs, from the plainest to the best; NULL behind the last. */
 const struct et_bf16_build *et_bf16_at(size_t i);
-/* The best one. */
+/* The best build for this processor. */
 const struct et_bf16_build *et_bf16(void);
 
 #endif

@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Depthwise convolutions: compiled several times, as runtime/kernels/simd/ukernels.c is.
+/* Depthwise convolution micro-kernels, compiled once for each instruction set (meson.build).
  *
- * XNNPACK's kernels know no image, only a table with a pointer for each tap of each pixel; so they load an input and a
- * weight for each product, and loads are what they wait for. Here a tile is TILE neighbours of one output row, one vector
- * of channels deep. All its sums stay in registers. Of each row of the filter the weights are loaded once, of each row of
- * the image every vector that the tile needs, once, and added to all sums that it is a part of: for 5 × 5 that is 16 loads
- * for 35 products. An input moves on to sums of falling taps, so each sum still takes its taps in their order.
+ * XNNPACK's kernels read the image through a table with a pointer for each tap of each pixel: they load an input and
+ * a weight for each product, and wait for loads. Here a tile is TILE neighbouring pixels of one output row, one
+ * vector of channels deep, whose sums stay in registers. For each row of taps the weights are loaded once, and each
+ * vector of the image's row is loaded once and added to all sums that it is part of: 16 loads for 35 products with 5
+ * × 5. Each sum still takes its taps in order.
  *
- * A tile at the left or right border leaves out the columns that are not there; rows that are not there, no tile looks at.
- * A zero that is not added is no other sum, but where a weight is infinite.
+ * A tile at the left or right border leaves out the columns outside the image; rows outside are not read. Leaving out
+ * a zero changes no sum, unless a weight is infinite or NaN (counts_zeros).
  *
- * What is left at the end of a row or of the channels is done by a last tile that overlaps the one before. A row shorter
- * than a tile is a tile that is stored in part; channels fewer than a vector go one by one.
+ * The last tile of a row, or of the channels, overlaps the one before. If a row is shorter than a tile, a tile is
+ * stored in part. If there are fewer channels than a vector holds, they are computed one by one.
  *
- * Tiles go down all rows of a strip before the next channels' turn, so that their weights come from a copy in the nearest
- * cache, where those of many channels would push each other out; a strip is as high as its input stays in the second one.
+ * Tiles go down all rows of a strip before the next vector of channels. So weights come from a copy in the
+ * first-level cache, where those of many channels would push each other out. A strip is as high as its input fits the
+ * second-level cache.
  *
- * A picture that comes from behind the second cache is waited for, whatever is done with it, and comes soonest where it is
- * read from its first byte to its last: then all channels of a tile have their turn before the next tile, if what
- * copies of their weights take is small beside the nearest cache, as it is with 3 × 3. And what the next tile is the first
- * to touch is asked for ahead, a piece before each vector of channels, since the processor sees no order in what a tile
- * reads.
+ * An image larger than the second-level cache is read fastest from its first byte to its last: all channels of a tile
+ * have their turn before the next tile, if the copies of their weights are small beside the first-level cache, as
+ * with 3 × 3. What the next tile is the first to read is prefetched, a piece for each vector of channels, because the
+ * processor sees no pattern in what a tile reads.
  *
- * Filters of other sizes have no loops of their own: for them each tap's weight is loaded once for a tile and multiplied with
- * the input of each of its pixels, which is a load for a product.
+ * Filters of other sizes have one loop: each tap's weight is loaded once for a tile and multiplied with the input of
+ * each pixel of the tile, a load for each product.
  *
- * Halves are done as floats that are rounded to halves after each product, as XNNPACK does them, and in its order: halves are so
- * coarse that another order makes other networks. It takes taps column by column, those of 5 × 5 by turns to two sums, and more than
- * 25 as those of other convolutions, row by row.
+ * fp16 is computed in floats that are rounded to fp16 after each product, like the original's XNNPACK and in its
+ * order, because in fp16 another order gives visibly other results. That order is column by column, for 5 × 5
+ * alternating between two sums, and row by row for more than 25 taps.
  *
- * TILE is 7 because rows of images are 7 times a power of two more often than not; 8 would do a quarter of them twice
- * in a row of 28, and all but one in a row of 7. */
+ * TILE is 7 because the rows of images are mostly 7 times a power of two. With 8, a quarter of a row of 28 would be
+ * computed twice. */
 #include "delegates/xnnpack/ukernels/depthwise.h"
 
 #include "runtime/base/expand.h"
@@ -72,7 +72,7 @@ static inline void store_floats(float *to, vector value)
 	memcpy(to, &value, sizeof(value));
 }
 
-/* What a picture is of: read as floats, whose sums are rounded to what they are stored as. */
+/* The type of an image's elements. Elements are read as floats, and sums are rounded to the type. */
 #if defined(ET_DEPTHWISE_FP16)
 typedef uint16_t number;
 enum { ARE_FP16 = true };
@@ -142,7 +142,7 @@ static inline vector choose(ints mask, vector a, vector b)
 struct strip {
 	const struct et_depthwise *job;
 	const number *in;
-	const float *filter; /* its copy: a vector a tap */
+	const float *filter; /* a copy of the weights: a vector for each tap */
 	number *out;
 	vector bias;
 };
@@ -153,13 +153,13 @@ static inline ptrdiff_t origin(size_t at, int stride, ptrdiff_t padding)
 	return (ptrdiff_t)at * stride - padding;
 }
 
-/* Whether a sum that is no number becomes the lower limit, as XNNPACK's of so few taps do. */
+/* Whether a sum that is NaN becomes the lower limit, like XNNPACK's for so few taps. */
 static inline bool loses_nans(const struct et_depthwise *job)
 {
 	return ARE_FP16 && job->kernel_height * job->kernel_width <= MOST_LOST;
 }
 
-/* The first @n of a tile's pixels. */
+/* Store the first @n pixels of a tile. */
 ET_EXPANDED void put(const struct et_depthwise *job, const vector *sums, number *out, size_t n)
 {
 	const vector min = job->min - (vector){ 0 }, max = job->max - (vector){ 0 };
@@ -212,7 +212,7 @@ ET_EXPANDED void tile(const struct strip *strip, size_t x, size_t y, bool is_bor
 	put_tile(strip, sums, x, y, is_border);
 }
 
-/* The same column by column, of 5 × 5 by turns to two sums. */
+/* The same column by column, for 5 × 5 alternating between two sums. */
 ET_EXPANDED void tile_by_columns(const struct strip *strip, size_t x, size_t y, bool is_border, const int kernel,
 	const int stride)
 {
@@ -245,7 +245,7 @@ ET_EXPANDED void tile_by_columns(const struct strip *strip, size_t x, size_t y, 
 	put_tile(strip, sums[0], x, y, is_border);
 }
 
-/* The tile at @x or, where fewer are left, the row's last one; returns where the next one begins. */
+/* Compute the tile at @x, or the row's last tile if fewer pixels are left; returns where the next tile begins. */
 ET_EXPANDED size_t next_tile(const struct strip *strip, size_t x, size_t y, const int kernel, const int stride)
 {
 	const struct et_depthwise *job = strip->job;
@@ -264,7 +264,7 @@ ET_EXPANDED size_t next_tile(const struct strip *strip, size_t x, size_t y, cons
 	return x + TILE;
 }
 
-/* That of the vector of channels at @c; *@filter: where its weights' copy goes, and then where the next one's may. */
+/* The job for the vector of channels at @c. Its weights are copied to *@filter, which is moved behind the copy. */
 ET_EXPANDED struct strip strip_at(const struct et_depthwise *job, const number *in, number *out, size_t c,
 	float **filter, const int kernel)
 {
@@ -298,8 +298,8 @@ ET_EXPANDED void rows(const struct et_depthwise *job, const number *in, number *
 	}
 }
 
-/* Ask for the @i-th piece of what the tile behind @x reads first, which is below what the tiles above have read, and writes.
- * Nothing is read: it may be where nothing lies. */
+/* Prefetch the @i-th piece of what the tile behind @x is the first to read and to write. A prefetch may be of any
+ * address. */
 ET_EXPANDED void fetch_ahead(const struct et_depthwise *job, const number *in, const number *out, size_t i, size_t x,
 	size_t y, const int kernel, const int stride)
 {
@@ -319,7 +319,7 @@ ET_EXPANDED void fetch_ahead(const struct et_depthwise *job, const number *in, c
 		__builtin_prefetch(to + k, 1);
 }
 
-/* The same in the order in which the image lies. */
+/* The same in the image's memory order. */
 ET_EXPANDED void rows_in_order(const struct et_depthwise *job, const number *in, number *out, size_t begin, size_t end,
 	const int kernel, const int stride)
 {
@@ -339,7 +339,7 @@ ET_EXPANDED void rows_in_order(const struct et_depthwise *job, const number *in,
 			}
 }
 
-/* A tile of any filter: one vector of channels, from @c on, of the pixels at @x and behind, of which @n are stored. */
+/* A tile for a filter of any size: one vector of channels from @c on, pixels from @x on, of which @n are stored. */
 ET_EXPANDED void any_tile(const struct et_depthwise *job, const number *in, number *out, size_t c, size_t x, size_t y,
 	size_t n, bool is_border)
 {
@@ -372,7 +372,7 @@ ET_EXPANDED void any_tile(const struct et_depthwise *job, const number *in, numb
 	put(job, sums, out + (y * job->out_width + x) * job->channels + c, n);
 }
 
-/* Rows @begin to @end of one image, of any filter. */
+/* Rows @begin to @end of one image, for a filter of any size. */
 static void any_rows(const struct et_depthwise *job, const number *in, number *out, size_t begin, size_t end)
 {
 	size_t n_rows = STRIP_BYTES / (job->width * job->channels * sizeof(number)) / job->stride_height;
@@ -402,7 +402,7 @@ static bool is_far(const struct et_depthwise *job)
 	return job->kernel_width == 3 && n_vectors <= NEAR_FLOATS / (3 * 3 * LANES) && n_row > FAR_BYTES / job->height;
 }
 
-/* What lies under a tap, or zero outside. */
+/* The element under a tap, or zero outside the image. */
 static inline float value_at(const struct et_depthwise *job, const number *in, ptrdiff_t y, ptrdiff_t x, size_t channel)
 {
 	if (x < 0 || x >= (ptrdiff_t)job->width || y < 0 || y >= (ptrdiff_t)job->height)
@@ -410,7 +410,7 @@ static inline float value_at(const struct et_depthwise *job, const number *in, p
 	return float_of(in[(size_t)(y * (ptrdiff_t)job->width + x) * job->channels + channel]);
 }
 
-/* One number after the other, zeros outside among them. */
+/* Element by element, zeros outside the image included. */
 static void narrow_rows(const struct et_depthwise *job, const number *in, number *out, size_t begin, size_t end)
 {
 	size_t n_channels = job->channels, n = job->out_width * n_channels,

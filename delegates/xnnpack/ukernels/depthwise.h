@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Depthwise convolutions of floats, or of half floats (IEEE 754 binary16), NHWC: each channel has a filter of its own.
+/* Depthwise convolution, NHWC, fp32 or fp16: each channel has a filter of its own.
  *
- * depthwise.c is built once for each instruction set that is worth it; which one runs is decided by asking the processor.
- * Each sum begins with the bias and takes the taps row by row; builds differ in rounding only. Sums of halves are rounded to halves after each tap,
- * and take those of 3 × 3 and 5 × 5 as XNNPACK does. */
+ * depthwise.c is built once for each instruction set that gains; depthwise_dispatch.c asks the processor which build
+ * runs. Each sum begins with the bias and takes the taps row by row; builds differ in rounding only. Sums of fp16 are
+ * rounded to fp16 after each tap, and take the taps of 3 × 3 and 5 × 5 in XNNPACK's order. */
 #ifndef DELEGATES_XNNPACK_UKERNELS_DEPTHWISE_H
 #define DELEGATES_XNNPACK_UKERNELS_DEPTHWISE_H
 
@@ -15,11 +15,12 @@ struct et_depthwise {
 	size_t height, width, out_height, out_width;
 	size_t kernel_height, kernel_width, stride_height, stride_width, dilation_height, dilation_width;
 	ptrdiff_t top, left; /* zeros around the image; those below and to the right follow from the sizes */
-	float min, max;      /* limits of what comes out; NaN stays, but of halves' up to 5 × 5 it is the lower one */
-	bool counts_zeros;   /* those outside are multiplied, too, as infinite weights make NaNs of them: slow */
+	float min, max;      /* limits of outputs; NaN stays, but for fp16 of up to 5 × 5 it becomes the lower limit */
+	/* zeros outside the image are multiplied, too, because infinite weights make NaNs of them: slow */
+	bool counts_zeros;
 	const float *filter; /* [kernel_height][kernel_width][channels] */
 	const float *bias;   /* [channels], or NULL */
-	const void *in;      /* [n][height][width][channels], of floats or halves, as the build says */
+	const void *in;      /* [n][height][width][channels], fp32 or fp16 as the build says */
 	void *out;           /* [n][out_height][out_width][channels], likewise */
 };
 
@@ -31,7 +32,7 @@ struct et_depthwise_build {
 	void (*run)(const struct et_depthwise *job, size_t begin, size_t end);
 };
 
-/* Whether it has loops of its own: 3 × 3 and 5 × 5 of stride 1 and 2, 7 × 7 of stride 1. */
+/* Whether there are loops for this kernel: 3 × 3 and 5 × 5 of stride 1 and 2, 7 × 7 of stride 1. */
 static inline bool et_depthwise_is_usual(const struct et_depthwise *job)
 {
 	size_t kernel = job->kernel_width, stride = job->stride_width;
@@ -40,13 +41,13 @@ static inline bool et_depthwise_is_usual(const struct et_depthwise *job)
 	       (stride == 1 ? kernel == 3 || kernel == 5 || kernel == 7 : stride == 2 && (kernel == 3 || kernel == 5));
 }
 
-/* The best one of floats for this processor; NULL: it has none that was seen to be faster than XNNPACK's. */
+/* The best fp32 build for this processor; NULL: no build is known to be faster than XNNPACK here. */
 const struct et_depthwise_build *et_depthwise(void);
-/* The same of halves. */
+/* The same for fp16. */
 const struct et_depthwise_build *et_depthwise_fp16(void);
-/* The best one of floats, also where it was not seen to be faster. */
+/* The best fp32 build, also where it is not known to be faster. */
 const struct et_depthwise_build *et_depthwise_any(void);
-/* Each one of floats that this processor can run, from 0; NULL behind the last. For tests. */
+/* For tests: the @i-th fp32 build that this processor runs; NULL behind the last. */
 const struct et_depthwise_build *et_depthwise_at(size_t i);
 
 extern const struct et_depthwise_build et_depthwise_base;

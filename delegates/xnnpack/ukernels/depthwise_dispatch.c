@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which builds of depthwise.c this processor can run.
- *
- * Asked once for each run of a node. A build is never answered that needs an instruction which the processor lacks, so
- * this file itself is built for the baseline. */
+/* Dispatch: which build of depthwise.c this processor runs. Asked once for each run of a node. This file is built for
+ * the baseline. */
 #include "delegates/xnnpack/ukernels/depthwise.h"
 
 #include "runtime/base/cpu.h"
@@ -14,7 +12,7 @@ const struct et_depthwise_build *et_depthwise_at(size_t i)
 	return i < et_cpu_n_builds() ? builds[i] : NULL;
 }
 
-/* Of x86 without FMA nothing is known; there XNNPACK has its way. */
+/* On x86 without FMA nothing was measured, so XNNPACK computes there. */
 const struct et_depthwise_build *et_depthwise(void)
 {
 #if defined(__aarch64__)

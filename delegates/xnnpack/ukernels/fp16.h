@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Half floats (IEEE 754 binary16) as floats and back: for what is done here instead of by XNNPACK, and never much of it at once. */
+/* Conversion of single fp16 (IEEE 754 binary16) numbers, for overrides.
+ *
+ * runtime/kernels/engine/dtype.h has such, too, but that one multiplies a subnormal float: on XNNPACK's threads,
+ * where subnormal floats are zeros (threads.c), fp16's subnormals would be lost. */
 #ifndef DELEGATES_XNNPACK_UKERNELS_FP16_H
 #define DELEGATES_XNNPACK_UKERNELS_FP16_H
 
@@ -8,8 +11,8 @@
 
 static inline float et_xnn_from_fp16(uint16_t fp16)
 {
-	/* In a float's place the exponent is 112 too small, but that of infinities and NaN is the most. Subnormals are counted: they
-	 * would be zeros where subnormal floats are (threads.c). */
+	/* Shifted into a float's place, the exponent is 112 too small; infinities and NaN get the largest one. A
+	 * subnormal is converted as an integer. */
 	uint32_t bits = (uint32_t)(fp16 & 0x7fff) << 13;
 	float value;
 	memcpy(&value, &bits, sizeof(value));
@@ -32,7 +35,7 @@ static inline uint16_t et_xnn_to_fp16(float value)
 		return (uint16_t)(sign | 0x7e00);
 	if (rest >= 0x477ff000) /* 65520 */
 		return (uint16_t)(sign | 0x7c00);
-	if (rest < 0x38800000) { /* the last bit of a sum with 1/2 is 2^-24, that of a subnormal */
+	if (rest < 0x38800000) { /* the last bit of a sum with 1/2 is 2^-24, as of an fp16 subnormal */
 		float small;
 		memcpy(&small, &rest, sizeof(small));
 		small += 0.5f;

@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Matrix products: compiled several times, as depthwise.c is.
+/* GEMM micro-kernels of fp32 and fp16, compiled once for each instruction set (meson.build).
  *
- * What comes out is done in tiles of ROWS rows and a panel's width of columns, or a part of it. Of a panel of the
- * packed matrix all rows are read once for each tile, of each row in the tile one float for each vector of it that
- * is multiplied. 14 × 32 is what 32 registers hold, with two for the weights and one for a float of the other
- * matrix: for 28 vectors of products 16 loads. The rows are those of the picture or the activations, where they
- * lie.
+ * The output is computed in register tiles of ROWS rows by a panel of columns, or a part of it. Each row of the
+ * packed panel is read once for each tile. 14 × 32 is what 32 registers hold, with two for the weights and one for a
+ * float of the left matrix: 16 loads for 28 vectors of products. The rows are those of the image or the activations,
+ * where they lie.
  *
- * Halves are done alike by processors that compute them, AVX512-FP16: of these a vector holds twice as many, a panel
- * too, and all that is said of columns is doubled.
+ * fp16 is the same on processors that compute it (AVX512-FP16): a vector holds twice as many, so every number of
+ * columns is doubled.
  *
- * A panel is 32 columns wide, but for what is left at the end: 24, 16, or 8, which are half vectors of the widest
- * build. XNNPACK fills up to 32 instead: of a layer with 24 or 40 channels, as networks for small machines have
- * them, it computes a quarter or a third for nothing. 24 are a vector and a half in one tile: apart, each would load the
- * other matrix again, and with one vector a row loads are what a tile waits for.
+ * A panel is 32 columns wide; the last one may be 24, 16 or 8, half vectors of the widest build. XNNPACK fills it up
+ * to 32 instead: of a layer of 24 or 40 channels, as small networks have them, it computes a quarter or a third for
+ * nothing. 24 columns are a vector and a half in one tile: apart, each would load the left matrix again, and with one
+ * vector a row, loads are what a tile waits for.
  *
- * Rows come in blocks that stay in the second cache while all panels go over them, and with each panel all tiles
- * of the block have their turn, so that the panel stays in the first; where the whole filter fits there a block is
- * a tile. A tile is never much smaller than others: 49 rows are 13 and three times 12.
+ * Rows come in blocks that stay in the second-level cache while all panels go over them. With each panel all tiles of
+ * the block have their turn, so the panel stays in the first-level cache. If the whole filter fits there, a block is
+ * a tile. Tiles have nearly equal sizes: 49 rows are 13 and three times 12.
  *
- * Rows that lie a multiple of 2048 bytes apart share two or four of the first cache's sets, so that 14 of them
- * would push each other out: then it is 7 at a time. */
+ * Rows that lie a multiple of 2048 bytes apart share two or four sets of the first-level cache, so that 14 of them
+ * would push each other out: then a tile has 7. */
 #include "delegates/xnnpack/ukernels/gemm.h"
 
 #include "runtime/base/expand.h"
@@ -49,7 +48,7 @@ enum { ROWS = 7 };
 #endif
 enum {
 	VECTORS = 2,
-	AHEAD = 4096 / sizeof(number), /* a page, which the processor itself does not look behind */
+	AHEAD = 4096 / sizeof(number), /* a page: the processor's own prefetch does not go beyond */
 	BLOCK_BYTES = 128 << 10,
 	NEAR_BYTES = 16 << 10,
 	BAD_STRIDE = 2048 / sizeof(number),
@@ -99,7 +98,7 @@ static inline fp16_vector first_half(full_vector value)
 	return fp16;
 }
 
-/* As those of gemm_tile.inc, of a vector and a half. */
+/* Like the tiles of gemm_tile.inc, with a vector and a half. */
 ET_EXPANDED void tile_and_half(const struct et_xnn_gemm *job, const number *in, const number *bias,
 	const number *weights, size_t pitch, number *out, size_t n_columns, const int n_rows, const int n_vectors)
 {
@@ -154,7 +153,7 @@ ET_EXPANDED void tile_and_half(const struct et_xnn_gemm *job, const number *in, 
 }
 #endif
 
-/* @n_rows rows of a panel or a part of it, as a tile of exactly that many. */
+/* A tile of exactly @n_rows rows by a panel or a part of it. */
 #define ONE_OF(n, tile, n_vectors)                                                                   \
 	case n:                                                                                      \
 		tile(job, in, bias, weights, pitch, out, n_columns, n < ROWS ? n : ROWS, n_vectors); \
@@ -187,7 +186,7 @@ DEFINE_TILES(half_wide, CAT(tile, FP16), 1)
 DEFINE_TILES(wide_and_half, tile_and_half, 1)
 #endif
 
-/* All of a panel's columns, of which there is room for @width, in as many steps as it takes. */
+/* All columns of a panel of @width, in as many steps as it takes. */
 static inline void across(const struct et_xnn_gemm *job, const number *in, const number *bias, const number *weights,
 	size_t pitch, size_t width, number *out, size_t n_columns, size_t n_rows)
 {
@@ -258,7 +257,7 @@ static inline number number_at(const void *from, size_t i, bool is_fp16)
 	return is_fp16 ? ((const number *)from)[i] : (number)((const float *)from)[i];
 }
 
-/* The weights of @n columns, of which the first one's are at @from, as rows that are @width long. */
+/* Pack the weights of @n columns, the first at @from, as rows of @width. */
 ET_EXPANDED void pack_weights(const struct et_xnn_gemm_filter *filter, size_t column, size_t n, size_t width,
 	const bool is_fp16, const size_t of_column, number *to)
 {
@@ -271,7 +270,7 @@ ET_EXPANDED void pack_weights(const struct et_xnn_gemm_filter *filter, size_t co
 	}
 }
 
-/* Of a whole panel, side by side. */
+/* Pack a whole panel whose columns are neighbours. */
 static void copy_rows(const number *from, size_t n, size_t of_row, number *to)
 {
 	for (size_t k = 0; k < n; k++)

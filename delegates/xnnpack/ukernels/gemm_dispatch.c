@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which builds of gemm.c this processor can run, and the filters that all of them read, packed alike: panel after
- * panel, each with its columns' biases and then the weights in the order in which they are multiplied, zeros where
- * there is no column. */
+/* Dispatch: which build of gemm.c this processor runs; and packing, which is the same for all fp32 builds: panel
+ * after panel, each with its columns' biases and then the weights in the order of multiplication, zeros where there
+ * is no column. */
 #include "delegates/xnnpack/ukernels/gemm.h"
 
 #include "runtime/base/checked.h"
@@ -47,7 +47,7 @@ const struct et_xnn_gemm_build *et_xnn_gemm_any(void)
 bool et_xnn_gemm_is_narrow(size_t n_columns)
 {
 #ifdef __x86_64__
-	/* It does as many columns at a time as two vectors hold, if there are that many. */
+	/* XNNPACK computes as many columns at a time as two vectors hold, if there are so many. */
 	return n_columns < (et_cpu_runs_avx512() ? 32 : et_cpu_runs_avx2() ? 16 : 8);
 #else
 	(void)n_columns;
@@ -85,7 +85,7 @@ static inline void store(float *to, four value)
 	memcpy(to, &value, sizeof(value));
 }
 
-/* Four floats of each of four columns to four rows. */
+/* Transpose four floats of four columns to four rows. */
 static inline void transpose(const float *from, size_t stride, float *to, size_t width)
 {
 	four a = load(from), b = load(from + stride), c = load(from + 2 * stride), d = load(from + 3 * stride);
@@ -97,8 +97,8 @@ static inline void transpose(const float *from, size_t stride, float *to, size_t
 	store(to + 3 * width, __builtin_shufflevector(high, high_2, 2, 3, 6, 7));
 }
 
-/* @n columns of @n_rows floats, each @stride behind the one before, to rows of @width. A cache line of each column at a time: what
- * comes of these is a few lines, and columns that lie a power of two apart would push each other out before the next row. */
+/* Transpose @n columns of @n_rows floats, @stride apart, to rows of @width. A cache line of each column at a time:
+ * columns a power of two apart would push each other out of the cache before the next row. */
 static void transpose_columns(const float *from, size_t stride, size_t n_rows, float *to, size_t width, size_t n)
 {
 	enum { DEEP = 16, AT_ONCE = 4 };
@@ -115,23 +115,21 @@ static void transpose_columns(const float *from, size_t stride, size_t n_rows, f
 	}
 }
 
-void et_xnn_gemm_pack_part(const struct et_xnn_gemm_part *partition, size_t depth, size_t n_columns, float *packed)
+void et_xnn_gemm_pack_part(const struct et_xnn_gemm_part *part, size_t depth, size_t n_columns, float *packed)
 {
-	size_t first = partition->column, last = first + partition->n;
+	size_t first = part->column, last = first + part->n;
 	for (size_t at = 0, width; at < last; at += width, packed += (1 + depth) * width) {
 		width = et_xnn_gemm_width(at, n_columns, ET_GEMM_PANEL);
 		size_t begin = first > at ? first - at : 0, end = last - at < width ? last - at : width;
 		size_t end_of_zeros = last == n_columns ? width : end;
 		if (begin >= end)
 			continue;
-		const float *from = partition->from ? partition->from + (at + begin - first) * partition->from_stride
-						    : NULL;
-		float *to = packed + partition->row * width;
+		const float *from = part->from ? part->from + (at + begin - first) * part->from_stride : NULL;
+		float *to = packed + part->row * width;
 		if (from)
-			transpose_columns(from, partition->from_stride, partition->n_rows, to + begin, width,
-				end - begin);
+			transpose_columns(from, part->from_stride, part->n_rows, to + begin, width, end - begin);
 		size_t begin_of_zeros = from ? end : begin;
-		for (size_t k = 0; k < partition->n_rows && begin_of_zeros < end_of_zeros; k++, to += width)
+		for (size_t k = 0; k < part->n_rows && begin_of_zeros < end_of_zeros; k++, to += width)
 			memset(to + begin_of_zeros, 0, (end_of_zeros - begin_of_zeros) * sizeof(*to));
 	}
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Products of 8-bit integers: compiled several times, as gemm.c is.
+/* GEMM micro-kernels of 8 bits, compiled once for each instruction set (meson.build).
  *
- * With VNNI it is the same tile as there, 14 rows × 32 columns in 28 registers: a step is four elements of each row, spread
- * over a register, and those of 16 columns. With AMX a tile register holds 16 rows × 64 elements, or 64 × 16 columns, and
- * one instruction multiplies two of them: of eight, four are sums, of 32 rows × 32 columns. Few rows are done without, as a
- * tile would be as slow with one row as with 16.
+ * VNNI has the register tile of gemm.c, 14 rows × 32 columns in 28 registers: a step multiplies four elements of each
+ * row, broadcast over a register, with those of 16 columns. With AMX a tile register holds 16 rows × 64 elements, or
+ * 64 × 16 columns, and one instruction multiplies two of them: four of the eight are sums, of 32 rows × 32 columns.
+ * Few rows are computed with VNNI, because a tile takes as long for one row as for 16.
  *
- * Compilers do not see what tiles read (gcc's bug 122446), nor need they know tiles at all: each step is a piece of
- * assembler that may read and write any memory. The tiles' shapes are set when a run begins and given back when it
- * ends. */
+ * Compilers do not see what tiles read (gcc's bug 122446), and need not know tiles: each step is inline assembler
+ * that may read and write any memory. The tiles' shapes are set when a run begins and released when it ends. */
 #include "delegates/xnnpack/ukernels/gemm_qs8.h"
 
 #include "runtime/base/expand.h"
@@ -26,7 +25,7 @@ enum {
 	WIDE = 16,
 	ROWS = 14,
 	VECTORS = 2,
-	AHEAD = 4096, /* bytes: a page, which the processor itself does not look behind */
+	AHEAD = 4096, /* bytes: a page: the processor's own prefetch does not go beyond */
 };
 
 static void limits(const float *in, size_t n, float *ret_min, float *ret_max)
@@ -67,7 +66,7 @@ static void quantize(const float *in, size_t n, float factor, int32_t zero, uint
 	}
 }
 
-/* A pixel is a word first; then those bytes that are colours move together, and the words that are full. */
+/* A pixel is a 32-bit word first; then the bytes that are channels are moved together. */
 static void pixels(const float *in, size_t stride, size_t n, size_t n_channels, float factor, int32_t zero,
 	uint8_t flip, uint8_t *out)
 {
@@ -90,7 +89,7 @@ static void pixels(const float *in, size_t stride, size_t n, size_t n_channels, 
 	}
 }
 
-/* What comes after the sums: for a vector of columns, from @columns of a panel that is @pitch wide. */
+/* The sums, scales and biases of a vector of columns, from @columns of a panel that is @pitch wide. */
 ET_EXPANDED void finish(const struct et_xnn_gemm_qs8 *job, __m512i sum, const struct et_xnn_row_scale *row,
 	const uint8_t *columns, size_t pitch, float *out, __mmask16 mask)
 {
@@ -103,7 +102,7 @@ ET_EXPANDED void finish(const struct et_xnn_gemm_qs8 *job, __m512i sum, const st
 	_mm512_mask_storeu_ps(out, mask, value);
 }
 
-/* Of @n_columns those of vector @v. */
+/* The mask of those of @n_columns that are in vector @v. */
 static inline __mmask16 mask_of(size_t n_columns, size_t v)
 {
 	size_t n = n_columns > v * WIDE ? n_columns - v * WIDE : 0;
@@ -117,7 +116,7 @@ ET_EXPANDED __m512i four_of(const uint8_t *from)
 	return _mm512_set1_epi32(four);
 }
 
-/* As the compiler's own function, but for gcc 14, which writes each sum to the stack in each step. */
+/* Like the compiler's intrinsic, with which gcc 14 writes each sum to the stack in each step. */
 ET_EXPANDED __m512i multiply_add(__m512i sum, __m512i four, __m512i taps)
 {
 	__asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(four), "v"(taps));
@@ -129,9 +128,9 @@ ET_EXPANDED void tile(const struct et_xnn_gemm_qs8 *job, size_t row, const uint8
 {
 	const size_t stride = job->in_stride, pitch = (size_t)n_vectors * WIDE;
 	const uint8_t *weights = panel + 12 * pitch;
-	/* A pointer for each three rows: an address may have a distance, and twice it, added for nothing. */
+	/* A pointer for each three rows: an address mode adds a distance, or twice a distance, for free. */
 	const uint8_t *rows[(ROWS + 2) / 3];
-	/* Of few rows several sums each, which don't wait for each other. */
+	/* For few rows several sums each, which do not wait for each other. */
 	const int n_apart = n_rows == 1 ? 4 : n_rows <= 3 ? 2 : 1;
 	__m512i sums[ROWS][VECTORS];
 	ET_UNROLL
@@ -149,7 +148,7 @@ ET_EXPANDED void tile(const struct et_xnn_gemm_qs8 *job, size_t row, const uint8
 			ET_UNROLL
 			for (int a = 0; a < n_apart; a++) {
 				__m512i taps[VECTORS];
-				/* Panels follow each other: what is next comes meanwhile. */
+				/* Panels follow each other: prefetch the next one. */
 				ET_UNROLL
 				for (int v = 0; v < n_vectors; v++)
 					__builtin_prefetch(weights + AHEAD + v * 4 * WIDE);
@@ -192,7 +191,7 @@ ET_EXPANDED void tile(const struct et_xnn_gemm_qs8 *job, size_t row, const uint8
 	}
 }
 
-/* @n_rows rows of a panel, as a tile of exactly that many. */
+/* A tile of exactly @n_rows rows by a panel. */
 #define ONE_OF(n, n_vectors)                               \
 	case n:                                            \
 		tile(job, row, panel, left, n, n_vectors); \
@@ -238,9 +237,9 @@ static void run_vectors(const struct et_xnn_gemm_qs8 *job, size_t first, size_t 
 #endif
 
 #if defined(ET_GEMM_QS8_AMX)
-enum { TILE_ROWS = 16, TILE_BYTES = 64, LEAST_ROWS = 3 /* that a tile is worth */ };
+enum { TILE_ROWS = 16, TILE_BYTES = 64, LEAST_ROWS = 3 /* from so many rows on AMX gains */ };
 
-/* As ldtilecfg reads it. */
+/* The operand of ldtilecfg. */
 static const struct {
 	uint8_t palette, start_row, zeros[14];
 	uint16_t n_bytes[16];
@@ -258,7 +257,7 @@ static const struct {
 #define TILE_ZERO(tile)          __asm__ volatile("tilezero %%tmm" #tile : : : "memory")
 #define TILE_MULTIPLY(sum, a, b) __asm__ volatile("tdpbusd %%tmm" #b ", %%tmm" #a ", %%tmm" #sum : : : "memory")
 
-/* Sums 0 to 3; rows 4 and 5; weights 6 and 7. */
+/* Tile registers: 0 to 3 sums, 4 and 5 rows, 6 and 7 weights. */
 ET_EXPANDED void multiply(const struct et_xnn_gemm_qs8 *job, size_t row, const uint8_t *panel, int32_t *sums,
 	const size_t n_down, const size_t n_across)
 {
@@ -305,7 +304,7 @@ static void run_tiles(const struct et_xnn_gemm_qs8 *job, size_t first, size_t la
 			run_vectors(job, row, last, panel, left, width);
 			return;
 		}
-		/* The second tile may have rows too few; it reads others, of the spare ones at the end. */
+		/* The second tile may have too few rows; it reads the spare ones behind the end. */
 		bool is_tall = n >= TILE_ROWS + LEAST_ROWS;
 		size_t n_most = is_tall ? 2 * TILE_ROWS : TILE_ROWS;
 		n = n < n_most ? n : n_most;
@@ -363,7 +362,7 @@ static void pixels(const float *in, size_t stride, size_t n, size_t n_channels, 
 			*out++ = number_of(in[j * stride + i], factor, zero) ^ flip;
 }
 
-/* Of a row at @in and column @column of a panel @width wide. */
+/* The sum of a row at @in and column @column of a panel of @width. */
 static uint32_t sum_of(const struct et_xnn_gemm_qs8 *job, const uint8_t *in, size_t segment, const int8_t *weights,
 	size_t width, size_t column)
 {
@@ -403,7 +402,7 @@ static void run_panel(const struct et_xnn_gemm_qs8 *job, size_t first, size_t la
 
 static void run(const struct et_xnn_gemm_qs8 *job, size_t begin, size_t end, size_t left, size_t right)
 {
-	/* As gemm.c: rows in blocks that stay in the second cache while all panels go over them. */
+	/* Like gemm.c: blocks of rows that stay in the second-level cache while all panels go over them. */
 	size_t depth = job->n_segments * job->depth,
 	       n_block = depth < BLOCK_BYTES / 32 ? BLOCK_BYTES / (depth + !depth) / 32 * 32 : 32;
 #if defined(ET_GEMM_QS8_AMX)

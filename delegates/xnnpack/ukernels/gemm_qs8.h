@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Products of rows that are quantized at run time and a filter of 8-bit integers that was packed: fully connected layers of
- * dynamically quantized networks.
+/* Matrix product of rows of 8 bits and a packed filter of signed 8 bits: fully connected layers whose rows are
+ * quantized at run time, and transposed convolutions of 8 bits (deconvolution_qs8.c).
  *
- * Rows are made unsigned, as the processor's instructions want one side: what stands for zero is counted up by 128 like
- * all else. Sums are exact, and what follows is done in XNNPACK's order, so with the same multiply-add results are XNNPACK's to
- * the bit. How rows are quantized is XNNPACK's (src/xnnpack/quantization.h), too.
+ * Rows are unsigned, because the processor's instructions want one unsigned operand: 128 is added to each element and
+ * to the zero point. Sums are exact, and scaling follows XNNPACK's order, so with the same multiply-add results are
+ * XNNPACK's to the bit. Rows are quantized as in XNNPACK (src/xnnpack/quantization.h).
  *
- * gemm_qs8.c is built once for each instruction set that is worth it; which one runs is decided by asking the processor. */
+ * gemm_qs8.c is built once for each instruction set that gains; gemm_qs8_dispatch.c asks the processor which build
+ * runs. */
 #ifndef DELEGATES_XNNPACK_UKERNELS_GEMM_QS8_H
 #define DELEGATES_XNNPACK_UKERNELS_GEMM_QS8_H
 
@@ -16,9 +17,9 @@
 
 enum {
 	ET_GEMM_QS8_PANEL = 32,   /* columns */
-	ET_GEMM_QS8_DEPTH = 64,   /* rows and filter are filled up to a multiple of that */
-	ET_GEMM_QS8_SPARE = 16,   /* rows that may be read behind the last, whatever is there */
-	ET_GEMM_QS8_SEGMENT = 16, /* a segment of a row is filled up to a multiple of that */
+	ET_GEMM_QS8_DEPTH = 64,   /* rows and filter are filled up to a multiple of it */
+	ET_GEMM_QS8_SPARE = 16,   /* rows that may be read behind the last one; their contents do not matter */
+	ET_GEMM_QS8_SEGMENT = 16, /* a segment of a row is filled up to a multiple of it */
 };
 
 /* An element q of a row stands for (q - zero) * scale. */
@@ -27,22 +28,23 @@ struct et_xnn_row_scale {
 	int32_t zero; /* 0 to 255 */
 };
 
-/* Memory of rows: their scales, then they themselves. */
+/* The layout of rows in memory: their scales, then the rows. */
 struct et_xnn_rows {
 	size_t n_rows, depth;
-	size_t first, stride; /* where the first row lies and how far it is to the next, in bytes */
-	size_t n_bytes;       /* with ET_GEMM_QS8_SPARE rows more */
+	size_t first, stride; /* where the first row lies, and from row to row, in bytes */
+	size_t n_bytes;       /* of all, with ET_GEMM_QS8_SPARE rows more */
 };
-/* False: more than there is memory for. */
+/* False: more than can be addressed. */
 bool et_xnn_rows(struct et_xnn_rows *ret_rows, size_t n_rows, size_t depth);
 
-/* A row is @n_segments runs of @depth bytes, of which the packed matrix has one behind the other: one, for who has whole rows. */
+/* A row is @n_segments runs of @depth bytes, one for a whole row; the packed filter has them one behind the other. */
 struct et_xnn_gemm_qs8 {
 	size_t n_columns;
 	size_t n_segments;
-	size_t depth; /* a multiple of ET_GEMM_QS8_DEPTH; of ET_GEMM_QS8_SEGMENT for et_xnn_gemm_qs8_vectors, and it may be 0 */
+	/* a multiple of ET_GEMM_QS8_DEPTH; of ET_GEMM_QS8_SEGMENT for et_xnn_gemm_qs8_vectors, and it may be 0 */
+	size_t depth;
 	size_t in_stride; /* bytes */
-	/* From segment to segment, in bytes; after each @n_in_line of them, if that is not 0, @line_stride more. */
+	/* From segment to segment, in bytes; after each @n_in_line segments, if that is not 0, @line_stride more. */
 	size_t segment_stride, line_stride, n_in_line;
 	size_t out_stride;     /* floats */
 	float min, max;        /* limits of what comes out; NaN stays */
@@ -54,47 +56,48 @@ struct et_xnn_gemm_qs8 {
 
 struct et_xnn_gemm_qs8_build {
 	const char *name;
-	/* The least and the most of @n > 0 floats; of those that are NaN any may be passed over. */
+	/* The least and the most of @n > 0 floats; NaNs may be passed over or not. */
 	void (*limits)(const float *in, size_t n, float *ret_min, float *ret_max);
-	/* Each times @factor, rounded to even, and @zero added; limited to what a byte holds. */
+	/* Each float times @factor, rounded to even, plus @zero, limited to 0 to 255. */
 	void (*quantize)(const float *in, size_t n, float factor, int32_t zero, uint8_t *out);
-	/* The same with @n pixels of @n_channels (2 to 4), which lie @stride floats apart at @in and side by side at @out, each byte
-	 * XORed with @flip. */
+	/* The same for @n pixels of @n_channels (2 to 4): channels lie @stride floats apart at @in and side by side
+	 * at @out. Each byte is XORed with @flip. */
 	void (*pixels)(const float *in, size_t stride, size_t n, size_t n_channels, float factor, int32_t zero,
 		uint8_t flip, uint8_t *out);
-	/* Rows @begin to @end, columns @left to @right of what comes out; @left is a multiple of ET_GEMM_QS8_PANEL, @right too or
-	 * the last. */
+	/* Rows @begin to @end, columns @left to @right of what comes out; @left is a multiple of ET_GEMM_QS8_PANEL,
+	 * @right too or the last. */
 	void (*run)(const struct et_xnn_gemm_qs8 *job, size_t begin, size_t end, size_t left, size_t right);
 };
 
-/* Rows @begin to @end of those that lie one behind the other at @in, to memory of et_xnn_rows. */
+/* Quantize rows @begin to @end of the dense rows at @in, to memory with the layout @rows. */
 void et_xnn_rows_quantize(const struct et_xnn_gemm_qs8_build *build, const struct et_xnn_rows *rows, const float *in,
 	size_t begin, size_t end, void *to);
 
-/* @depth deep, @n_columns wide: how many bytes packed. SIZE_MAX if that is more than there is memory for. */
+/* How many bytes a filter of @depth rows and @n_columns takes, packed. SIZE_MAX: more than can be addressed. */
 size_t et_xnn_gemm_qs8_n_packed(size_t depth, size_t n_columns);
 /* @filter: [n_columns][depth]. @scales: [n_columns]. @bias: [n_columns], or NULL. */
 void et_xnn_gemm_qs8_pack(const int8_t *filter, const float *scales, const float *bias, size_t depth, size_t n_columns,
 	void *packed);
-/* How wide the panel is that begins at column @at. */
+/* The width of the panel that begins at column @at. */
 static inline size_t et_xnn_gemm_qs8_width(size_t at, size_t n_columns)
 {
 	return n_columns - at > 16 ? ET_GEMM_QS8_PANEL : 16;
 }
-/* Bytes of a panel, or of all: its columns' sums, scales and biases, 4 bytes each, then the filter. @depth is filled up. */
+/* Bytes of a panel, or of all panels: sums, scales and biases of its columns, 4 bytes each, then the filter. @depth
+ * is filled up. */
 static inline size_t et_xnn_gemm_qs8_panel(size_t depth, size_t width)
 {
 	return width * (12 + depth);
 }
 
-/* The best one for this processor; NULL: it has none that was seen to be faster than XNNPACK's. The first call asks the system
- * for what the best one needs. Any thread. */
+/* The best build for this processor; NULL: no build is known to be faster than XNNPACK here. The first call asks the
+ * kernel for permission to use tiles (AMX). Any thread. */
 const struct et_xnn_gemm_qs8_build *et_xnn_gemm_qs8(void);
-/* The best one for rows of several segments, which reads no spare rows; NULL likewise. */
+/* The best build for rows of several segments; it reads no spare rows. NULL likewise. */
 const struct et_xnn_gemm_qs8_build *et_xnn_gemm_qs8_vectors(void);
-/* Each one that this processor can run, from 0; NULL behind the last. For tests. */
+/* For tests: the @i-th build that this processor runs; NULL behind the last. */
 const struct et_xnn_gemm_qs8_build *et_xnn_gemm_qs8_at(size_t i);
-/* For tests: @build is the best from now on; NULL: what was. */
+/* For tests: @build is the best one from now on; NULL: as before. */
 void et_xnn_gemm_qs8_choose(const struct et_xnn_gemm_qs8_build *build);
 
 extern const struct et_xnn_gemm_qs8_build et_xnn_gemm_qs8_base;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which builds of gemm_qs8.c this processor can run; the filters that all of them read, packed alike; and what rows are
- * quantized by, computed in one place, since a build that multiplies and adds in one step would round it otherwise.
+/* Dispatch: which build of gemm_qs8.c this processor runs; packing, which is the same for all builds; and the scales
+ * of rows, which are computed in one place, because a build with fused multiply-add would round them otherwise.
  *
- * A filter is packed panel after panel. Of a panel's columns come the sums of their weights, their scales, their biases; then, for
- * each four weights of the depth, those of all columns: what one instruction multiplies with four elements of a row. That is
- * also how the rows of a tile (AMX) want them. Zeros where there is nothing.
+ * A filter is packed panel after panel. A panel begins with its columns' sums of weights, scales and biases; then
+ * come, for each four rows, the weights of all columns: what one instruction multiplies with four elements of a row,
+ * and what a row of a tile (AMX) is. It is filled up with zeros.
  *
- * Rows lie an odd number of cache lines apart, so that as many as one likes fit into the first cache beside each
- * other. */
+ * Rows lie an odd number of cache lines apart, so that they do not share sets of the first-level cache. */
 #include "delegates/xnnpack/ukernels/gemm_qs8.h"
 
 #include "runtime/base/checked.h"
@@ -24,8 +23,8 @@
 static _Atomic(const struct et_xnn_gemm_qs8_build *) chosen;
 
 #ifdef __x86_64__
-/* Beside the processor the kernel must have it, and be asked: arch_prctl(2), for which it makes room in each thread that
- * comes to use tiles. It refuses where that does not fit on some thread's stack for signals. */
+/* The processor must have AMX, and the kernel must permit it: arch_prctl(2). The kernel makes room for tiles in each
+ * thread that uses them. It refuses if they do not fit the signal stack of some thread. */
 static bool runs_amx(void)
 {
 	enum { PERMISSION = 0x1022, REQUEST = 0x1023, TILES = 18 };
@@ -88,7 +87,7 @@ size_t et_xnn_gemm_qs8_n_packed(size_t depth, size_t n_columns)
 
 static uint32_t sum_of(const int8_t *from, size_t n)
 {
-	int32_t sum = 0; /* which goes around: -fwrapv */
+	int32_t sum = 0; /* may wrap: -fwrapv */
 	for (size_t i = 0; i < n; i++)
 		sum += from[i];
 	return (uint32_t)sum;
@@ -139,8 +138,9 @@ bool et_xnn_rows(struct et_xnn_rows *ret_rows, size_t n_rows, size_t depth)
 	return true;
 }
 
-/* The whole of a byte for what lies between @min and @max, which are made to include 0; and 0 is exact. Floats are multiplied with the
- * scale itself, as the original has it; Debian's XNNPACK takes one over one over it, which makes other numbers of halves. */
+/* The whole of a byte for what lies between @min and @max, which are made to include 0; and 0 is exact. Floats are
+ * multiplied with the scale itself, as the original has it; Debian's XNNPACK takes one over one over it, which makes
+ * other numbers of halves. */
 static struct et_xnn_row_scale scale_of(float min, float max, float *ret_factor)
 {
 	min = min < 0 ? min : 0;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows as matrix products.
+/* Implicit im2col: windows are multiplied as matrix products where they lie in the image, without a copy.
  *
- * Pixels are rows of the left matrix, where they lie. In a filter's row its columns and the channels follow each
- * other in the picture as they do in the filter, so each is one run of floats, a segment. What is at a border has
- * fewer or shorter ones: a picture is cut into rectangles whose pixels have all the same taps, nine of them
- * mostly; the wide ones are done along their rows, those at the sides along their columns. There is no table of
- * pointers, and pictures are not padded.
+ * Windows are rows of the left matrix. One row of taps and its channels follow each other in the image as in the
+ * filter, so it is one run of floats, a segment. Windows at a border have fewer or shorter segments: the image is cut
+ * into rectangles, mostly nine, whose windows all have the same taps. Wide rectangles are computed along their rows,
+ * those at the sides along their columns. There is no table of pointers, and the image is not padded.
  *
- * Lines are: pictures of one pixel across or down, which are sounds and series. Each window at the end of a line has
- * taps of its own, and a rectangle of one window is a row by itself, which waits for each sum before the next: of 64
- * taps on 128 pixels half of the windows took nine tenths of the time. So the end of a line is copied with its zeros. */
+ * Lines are the exception: images one pixel high or wide (sound, time series). Each window at the end of a line has
+ * taps of its own, and a rectangle of one window is a row by itself, which waits for each sum before the next one:
+ * with 64 taps on 128 pixels half of the windows took nine tenths of the time. So the end of a line is copied with
+ * its zeros. */
 #include "delegates/xnnpack/ukernels/implicit_im2col.h"
 
 #include "delegates/xnnpack/ukernels/im2col.h"
@@ -21,12 +21,12 @@
 
 enum { STRIP_BYTES = 128 << 10, NEAR_BYTES = 16 << 10, END_BYTES = 32 << 10 };
 
-/* Neighbours in one direction that have the same taps: @n of them from @at, taps @first to @end. */
+/* @n neighbouring windows from @at on, along one axis, with the same taps: @first to @end. */
 struct stretch {
 	size_t at, n, first, end;
 };
 
-/* The one that begins at @at, no longer than to @limit. */
+/* The span that begins at @at and ends at @limit at the latest. */
 static struct stretch stretch_at(const struct et_xnn_implicit_im2col *windows, int axis, size_t at, size_t limit)
 {
 	size_t size = axis ? windows->width : windows->height, kernel = windows->kernel[axis],
@@ -64,7 +64,7 @@ static void run_rectangle(const struct et_xnn_implicit_im2col *windows, const st
 		job.in += ((down->at * stride[0] + skip[0] + down->first - pad[0]) * n_row +
 				  (across->at * stride[1] + skip[1] + across->first - pad[1]) * windows->channels) *
 			  n_bytes;
-	if (job.depth == n_row && job.depth == job.filter_segment) { /* they follow each other: one */
+	if (job.depth == n_row && job.depth == job.filter_segment) { /* segments follow each other, so they are one */
 		job.depth *= job.n_segments;
 		job.n_segments = job.n_segments > 0;
 	}
@@ -76,14 +76,14 @@ static void run_rectangle(const struct et_xnn_implicit_im2col *windows, const st
 	job.out_stride = out_step[is_tall ? 0 : 1];
 	for (size_t i = 0; i < n_lines; i++) {
 		windows->build->run(&job, 0, is_tall ? down->n : across->n, left, right);
-		if (i + 1 == n_lines) /* a step more may lead out of what an address can say */
+		if (i + 1 == n_lines) /* one step more might overflow the address */
 			break;
 		job.in += job.n_segments == 0 ? 0 : (is_tall ? in_across : in_down) * n_bytes;
 		job.out += out_step[is_tall ? 1 : 0] * n_bytes;
 	}
 }
 
-/* The axis of a line, of which rows of windows up to @end are wanted; -1: it is none. */
+/* The axis of a line; -1: the image is none, or not all of its rows of windows are wanted. */
 static int line_axis(const struct et_xnn_implicit_im2col *windows, size_t end)
 {
 	const size_t *kernel = windows->kernel, *skip = windows->skip, *pad = windows->pad;
@@ -92,7 +92,7 @@ static int line_axis(const struct et_xnn_implicit_im2col *windows, size_t end)
 	return windows->height == 1 && end == 1 && kernel[0] == 1 && skip[0] == 0 && pad[0] == 0 ? 1 : -1;
 }
 
-/* How many windows from @at on, no further than to @limit, are not wholly inside of a line. */
+/* How many windows from @at on, to @limit at most, are not wholly inside the line. */
 static size_t n_clipped(const struct et_xnn_implicit_im2col *windows, int axis, size_t at, size_t limit)
 {
 	size_t n = 0;
@@ -104,14 +104,14 @@ static size_t n_clipped(const struct et_xnn_implicit_im2col *windows, int axis, 
 	return n;
 }
 
-/* How many windows of a line END_BYTES hold with all of their pixels. */
+/* How many windows of a line fit END_BYTES with all their pixels. */
 static size_t n_held(const struct et_xnn_implicit_im2col *windows, int axis)
 {
 	size_t n_pixels = END_BYTES / (windows->channels * windows->build->n_bytes), kernel = windows->kernel[axis];
 	return n_pixels < kernel ? 0 : 1 + (n_pixels - kernel) / windows->stride[axis];
 }
 
-/* @n windows from @at on, no more than are held, with all of their pixels, zeros among them. */
+/* Copy and multiply @n windows from @at on, no more than fit, with all their pixels and zeros. */
 static void run_end(const struct et_xnn_implicit_im2col *windows, int axis, size_t at, size_t n, size_t left,
 	size_t right)
 {
@@ -135,7 +135,8 @@ static void run_end(const struct et_xnn_implicit_im2col *windows, int axis, size
 	windows->build->run(&job, 0, n, left, right);
 }
 
-/* Looks no further than to what is done at once, or many windows at an end would be counted again for each few of them. */
+/* Looks no further than what is computed at once, else many windows at an end would be counted again for each few of
+ * them. */
 static void run_line(const struct et_xnn_implicit_im2col *windows, int axis, size_t begin, size_t end, size_t left,
 	size_t right)
 {
@@ -203,7 +204,7 @@ static void run_counted(const struct et_xnn_implicit_im2col *windows, size_t beg
 	et_xnn_im2col_run(&patches, begin, end);
 }
 
-/* Whether zeros count, and rows of a window's numbers are not too long for that. */
+/* Whether zeros are multiplied, and a window fits im2col's buffer. */
 static bool is_counted(const struct et_xnn_implicit_im2col *windows)
 {
 	return windows->counts_zeros &&

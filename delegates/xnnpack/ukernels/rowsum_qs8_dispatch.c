@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which builds of rowsum_qs8.c this processor can run. Built for the baseline, as it never answers one that needs more. */
+/* Dispatch: which build of rowsum_qs8.c this processor runs. This file is built for the baseline. */
 #include "delegates/xnnpack/ukernels/rowsum_qs8.h"
 
 #include "runtime/base/cpu.h"

@@ -194,8 +194,8 @@ static void test_any_filter(void **state)
 		}
 }
 
-/* As networks have them: wide enough for tiles without a border, and several strips high; larger than the second cache, of
- * few channels and of many. */
+/* As networks have them: wide enough for tiles without a border, and several strips high; larger than the second
+ * cache, of few channels and of many. */
 static void test_images(void **state)
 {
 	static const size_t images[][4] = { { 96, 40, 113, 3 }, { 240, 28, 28, 5 }, { 520, 14, 15, 5 },

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each build of gemm.c that this processor can run against a plain loop: to the bit where both multiply and add in one step. */
+/* Each build of gemm.c that this processor can run against a plain loop: to the bit where both multiply and add in
+ * one step. */
 #include "delegates/xnnpack/ukernels/gemm.h"
 #include "delegates/xnnpack/support/test_draw.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each build of gemm_qs8.c that this processor can run against plain loops: sums are exact, and results the same to the bit
- * where both multiply and add in one step. */
+/* Each build of gemm_qs8.c that this processor can run against plain loops: sums are exact, and results the same to
+ * the bit where both multiply and add in one step. */
 #include "delegates/xnnpack/ukernels/gemm_qs8.h"
 #include "delegates/xnnpack/support/test_draw.h"
 

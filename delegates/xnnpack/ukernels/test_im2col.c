@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows of every form against plain loops, on pictures large enough to be done in pieces: strips of a group, sheets of all groups, and
- * window by window. What is read and written has memory of exactly its size, so that a checker sees what lies outside. All sums are
- * exact: order does not matter. */
+/* Windows of every form against plain loops, on pictures large enough to be done in pieces: strips of a group, sheets
+ * of all groups, and window by window. What is read and written has memory of exactly its size, so that a checker
+ * sees what lies outside. All sums are exact: order does not matter. */
 #include "delegates/xnnpack/ukernels/im2col.h"
 #include "delegates/xnnpack/support/test_draw.h"
 
