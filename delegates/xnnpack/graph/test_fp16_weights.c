@@ -236,7 +236,7 @@ static void test_rows_of_fp16(void **state)
 		ARG(&args[1], ET_FLOAT32, ET_STATIC, ROWS, OUT);
 		test_draw_floats(x, ROWS * IN);
 		for (uint32_t i = 0; i < ROWS * IN; i++) {
-			args[0].f16[i] = et_xnn_to_fp16(x[i] * sizes[i / IN]);
+			args[0].f16[i] = et_to_half(x[i] * sizes[i / IN]);
 			x[i] = et_xnn_from_fp16(args[0].f16[i]);
 		}
 		enum et_status status = test_run_once(&mk, args, 2, &diag);
@@ -303,20 +303,20 @@ static void test_conversions(void **state)
 		if (is_nan)
 			assert_true(value != value);
 		else
-			assert_int_equal(et_xnn_to_fp16(value), fp16);
+			assert_int_equal(et_to_half(value), fp16);
 		if ((fp16 & 0x7fff) >= 0x7bff)
 			continue;
 		float next = et_xnn_from_fp16((uint16_t)(fp16 + 1)), middle = value + (next - value) / 2;
-		assert_int_equal(et_xnn_to_fp16(middle), fp16 + (fp16 & 1));
-		assert_int_equal(et_xnn_to_fp16(value + (next - value) / 4), fp16);
-		assert_int_equal(et_xnn_to_fp16(value + (next - value) * 3 / 4), fp16 + 1);
+		assert_int_equal(et_to_half(middle), fp16 + (fp16 & 1));
+		assert_int_equal(et_to_half(value + (next - value) / 4), fp16);
+		assert_int_equal(et_to_half(value + (next - value) * 3 / 4), fp16 + 1);
 	}
 	assert_true(et_xnn_from_fp16(0x3c00) == 1 && et_xnn_from_fp16(0xc100) == -2.5f);
 	assert_true(et_xnn_from_fp16(1) == 0x1p-24f && et_xnn_from_fp16(0x7bff) == 65504);
-	assert_int_equal(et_xnn_to_fp16(65519), 0x7bff);
-	assert_int_equal(et_xnn_to_fp16(65520), 0x7c00);
-	assert_int_equal(et_xnn_to_fp16(-1e30f), 0xfc00);
-	assert_int_equal(et_xnn_to_fp16(0x1p-26f), 0);
+	assert_int_equal(et_to_half(65519), 0x7bff);
+	assert_int_equal(et_to_half(65520), 0x7c00);
+	assert_int_equal(et_to_half(-1e30f), 0xfc00);
+	assert_int_equal(et_to_half(0x1p-26f), 0);
 }
 
 int main(void)

@@ -64,7 +64,7 @@ static void node_of_list(struct make_xnn *mk, uint8_t kind, uint32_t in, uint32_
 
 static double at(const struct arg *arg, size_t i)
 {
-	return (double)et_xnn_from_bf16(arg->f16[i]);
+	return (double)et_from_bfloat16(arg->f16[i]);
 }
 
 /* @n_in inputs, drawn, and outputs, all [ROWS, IN]; run once. */
@@ -187,7 +187,7 @@ static double layer_at(const struct layer *l, const struct arg *in, size_t i)
 	double sum = l->has_bias ? (double)bias[i % OUT] : 0;
 	for (size_t k = 0; k < IN; k++)
 		sum += at(in, i / OUT * IN + k) *
-		       (double)et_xnn_from_bf16(l->taps[l->is_transposed ? k * OUT + i % OUT : i % OUT * IN + k]);
+		       (double)et_from_bfloat16(l->taps[l->is_transposed ? k * OUT + i % OUT : i % OUT * IN + k]);
 	return l->is_limited ? fmin(fmax(sum, -20), 50) : sum;
 }
 
@@ -303,7 +303,7 @@ static void test_constants(void **state)
 	draw(args[0].f16, (size_t)ROWS * IN);
 	test_ok(test_run_once(&mk, args, 2, &diag), &diag);
 	for (size_t i = 0; i < (ROWS + 2) * IN; i++) {
-		double number = (double)et_xnn_from_bf16(numbers[i % IN]);
+		double number = (double)et_from_bfloat16(numbers[i % IN]);
 		double expected = i < ROWS * IN         ? (double)nearest(at(&args[0], i) + number)
 				  : i < (ROWS + 1) * IN ? number
 							: (double)nearest(0.1);
@@ -339,7 +339,7 @@ static void test_products(void **state)
 			double sum = 0;
 			for (size_t k = 0; k < IN; k++)
 				sum += at(&args[0], i / OUT * IN + k) *
-				       (double)et_xnn_from_bf16(taps[k * OUT + i % OUT]);
+				       (double)et_from_bfloat16(taps[k * OUT + i % OUT]);
 			assert_true((double)to->f32[i] == sum);
 		}
 	}

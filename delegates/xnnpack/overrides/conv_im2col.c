@@ -183,7 +183,7 @@ static uint8_t *pack_row(const struct layout *layout, const float *from, size_t 
 	const size_t n_bytes = layout->build->n_bytes;
 	for (size_t i = 0; i < width; i++, to += n_bytes) {
 		float number = from && i < n ? from[i * stride] : 0;
-		uint16_t fp16 = et_xnn_to_fp16(number);
+		uint16_t fp16 = et_to_half(number);
 		if (n_bytes == sizeof(fp16))
 			memcpy(to, &fp16, sizeof(fp16));
 		else

@@ -93,8 +93,8 @@ static size_t n_subconvs(const struct layout *layout, int axis)
 /* Taps along @axis, at least one. */
 static size_t n_taps(const struct layout *layout, int axis, size_t subconv)
 {
-	return et_xnn_subconv_taps(layout->kernel[axis], layout->stride[axis], 1, subconv)
-		.n; /* joined ones all have as many */
+	/* Joined subconvolutions all have as many as the first. */
+	return et_xnn_subconv_taps(layout->kernel[axis], layout->stride[axis], 1, subconv).n;
 }
 
 static size_t depth_of(const struct layout *layout, size_t down, size_t across)

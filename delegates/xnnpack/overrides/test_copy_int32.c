@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Values of int32 and qint32: elements that are moved here, as XNNPACK moves those of floats; what they are padded
- * with; what XNNPACK computes with them, within limits. */
+/* copy_int32.c: int32 and qint32 are moved like XNNPACK moves floats, and padded with the number itself. And int32
+ * arithmetic in XNNPACK, with limits. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/overrides/override.h"
 #include "delegates/xnnpack/support/test_args.h"
@@ -62,12 +62,12 @@ static void init_arg(struct arg *arg, uint32_t type, const struct shape *shape)
 	test_arg_init(arg, scalar_of(type), shape->n_dims, sizes, ET_STATIC);
 }
 
-/* A node that moves; its shape of output. */
+/* A node that moves elements, and its output's shape. */
 struct move {
 	uint8_t kind;
 	struct et_xnn_node node;
 	struct shape in, out;
-	bool is_constant; /* the second of what is concatenated */
+	bool is_constant; /* the second input of a concatenation */
 };
 
 static struct move draw_move(void)
@@ -103,7 +103,7 @@ static struct move draw_move(void)
 	return m;
 }
 
-/* Into args[2]. Negated on the way, where that is no qint32: XNNPACK's nodes stand beside ours. */
+/* Run into args[2]. int32 is negated on the way, so that XNNPACK's nodes stand beside the override. */
 static void run_move(const struct move *m, uint32_t type)
 {
 	struct make_xnn mk;
@@ -143,7 +143,7 @@ static void run_move(const struct move *m, uint32_t type)
 	struct test_session s = { 0 };
 	test_ok(test_session_begin(&s, bytes, n_bytes, n_args, 1, &diag), &diag);
 	free(bytes);
-	if (m->kind != MX_RESHAPE) /* which may be a view */
+	if (m->kind != MX_RESHAPE) /* a reshape may be a view */
 		assert_int_equal(test_has_override(s.model, &et_xnn_override_copy_int32), type != ET_XNN_FP32);
 	struct et_evalue *values[] = { &args[0].value, &args[1].value, &args[2].value };
 	test_ok(test_ops->enqueue(s.instance, values, NULL, &diag), &diag);
@@ -168,8 +168,8 @@ static void test_moves(void **state)
 	}
 }
 
-/* What is padded with is the number itself, without what is behind its point, or as many steps of the scale; the
- * largest or smallest where there is none such. */
+/* Padding is the number itself, truncated, or quantized for qint32; out of range it is the largest or smallest
+ * number. */
 static void test_pads_with_numbers(void **state)
 {
 	static const struct {
@@ -201,7 +201,7 @@ static void test_pads_with_numbers(void **state)
 	}
 }
 
-/* a + b within limits that are the node's or those of another one behind it. */
+/* a + b with limits of the node's own, or of a clamp behind it. */
 static void test_limits(void **state)
 {
 	for (uint32_t i = 0; i < 4; i++) {
@@ -240,7 +240,7 @@ static void test_limits(void **state)
 	}
 }
 
-/* What limits of integers take beside their input and output is known beforehand. */
+/* The memory that integer limits need beside their input and output is known beforehand. */
 static void test_memory_of_limits(void **state)
 {
 	struct make_xnn mk;

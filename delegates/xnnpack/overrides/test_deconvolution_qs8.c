@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Transposed convolutions of 8 bits, of every form, against plain loops, to the bit: with a scale for all or one a
- * channel, signed and unsigned, at sizes that change from run to run, less than a stride among them. */
+/* Transposed convolutions of 8 bits, of every form, against plain loops, to the bit: one scale or a scale for each
+ * channel, signed and unsigned, at sizes that change from run to run, also smaller than the stride. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/ukernels/gemm_qs8.h"
 #include "delegates/xnnpack/overrides/override.h"
@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 enum {
-	MOST = 1 << 18, /* of an argument */
-	FEW = 512,      /* of one of many */
+	MOST = 1 << 18, /* elements of an argument */
+	FEW = 512,      /* elements of one of many arguments */
 	MOST_TAPS = 1 << 15,
 	MOST_OUT = 256,
 	N_TRIALS = 150,
@@ -28,7 +28,7 @@ struct layer {
 	uint32_t batch, size[2], kernel[2], stride[2], dilation[2], pad[4], adjust[2]; /* top, right, bottom, left */
 	uint32_t group_in, group_out, groups;
 	bool is_unsigned, is_by_channel, has_bias, is_limited;
-	bool is_transposed; /* XNNPACK takes what comes out, and turns it */
+	bool is_transposed; /* XNNPACK transposes the output */
 	int32_t zero, filter_zero, out_zero;
 	float scale, filter_scale, out_scale;
 };
@@ -110,7 +110,7 @@ static void draw_weights(const struct layer *l)
 	}
 }
 
-/* What comes of sums: as ExecuTorch's XNNPACK has it. */
+/* From a sum to an output, like ExecuTorch's XNNPACK. */
 static int32_t requantize(const struct layer *l, int32_t sum, uint32_t channel)
 {
 	const float ratio = l->scale * scales[channel] / l->out_scale, most = l->is_unsigned ? 255 : 127,
@@ -124,7 +124,7 @@ static int32_t requantize(const struct layer *l, int32_t sum, uint32_t channel)
 	return (int32_t)fminf(fmaxf(value, low), high);
 }
 
-/* By going over what comes in. */
+/* The expected output, by going over the input. */
 static void plain(const struct layer *l, int32_t *out)
 {
 	const uint32_t height = outer(l, 0), width = outer(l, 1), n_out = l->groups * l->group_out,
@@ -242,7 +242,7 @@ static void run(struct test_session *s, const struct layer *l)
 		assert_int_equal(out[i], 0x5a);
 }
 
-/* One build after the other. */
+/* Choose one build after the other. */
 static void choose_build(size_t i)
 {
 	size_t n = 0;
@@ -257,7 +257,7 @@ static bool is_below_stride(const struct layer *l)
 	       l->kernel[1] >= l->stride[1] && (outer(l, 0) < l->stride[0] || outer(l, 1) < l->stride[1]);
 }
 
-/* Each is run at several sizes. */
+/* Drawn layers, each run at several sizes. */
 static void test_sizes(void **state)
 {
 	int n_below = 0, n_above = 0, n_ours = 0;
@@ -292,7 +292,7 @@ static void test_sizes(void **state)
 	assert_true(n_ours > N_TRIALS / 4);
 }
 
-/* Several sheets, down and across; more windows and columns than are done at once; phases that are one, and ones
+/* Several tiles down and across; more windows and columns than are computed at once; joined subconvolutions, and ones
  * without taps. */
 static void test_large(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Convolutions, depthwise and transposed ones and linear layers of every form against plain loops, of floats and
- * halves, with infinities and what is no number among inputs and weights: a zero around the picture is multiplied,
- * too. Sums of halves are exact, so order does not matter. */
+/* Convolutions (plain, depthwise, transposed) and linear layers of every form against plain loops, fp32 and fp16,
+ * with infinities and NaNs among inputs and weights: zeros around the image are multiplied, too. Sums of fp16 are
+ * exact here, so their order does not matter. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/ukernels/gemm.h"
 #include "delegates/xnnpack/ukernels/fp16.h"
@@ -20,7 +20,7 @@
 enum { MOST = 512 /* of an argument */, MOST_TAPS = 4096, N_TRIALS = 400 };
 
 struct layer {
-	uint8_t node; /* in struct et_xnn_node's numbers for convolutions; of a linear layer size[0] rows */
+	uint8_t node; /* MX_...; a linear layer has size[0] rows */
 	uint32_t type;
 	uint32_t batch, size[2], kernel[2], stride[2], dilation[2], pad[4], adjust[2]; /* top, right, bottom, left */
 	uint32_t group_in, group_out, groups;
@@ -30,7 +30,7 @@ struct layer {
 
 static float x[MOST], taps[MOST_TAPS], bias[MOST], expected[MOST];
 
-/* Of halves between -1 and 1; some are no such where @is_special. */
+/* Draw fp16 values between -1 and 1; with @is_special some are infinite or NaN. */
 static void draw(float *to, size_t n, bool is_special)
 {
 	static const float special[] = { INFINITY, -INFINITY, NAN };
@@ -58,7 +58,7 @@ static uint32_t n_out(const struct layer *l)
 	return l->group_out * l->groups;
 }
 
-/* 0: there is none. */
+/* The output's size along @axis; 0: there is none. */
 static uint32_t outer(const struct layer *l, int axis)
 {
 	int64_t size = l->size[axis], pad = axis ? l->pad[1] + l->pad[3] : l->pad[0] + l->pad[2],
@@ -69,7 +69,7 @@ static uint32_t outer(const struct layer *l, int axis)
 	return n < 0 ? 0 : (uint32_t)n;
 }
 
-/* Whether outputs take only those taps that lie a stride apart, so that no other is multiplied at all. */
+/* Whether XNNPACK uses subconvolutions, so that an output multiplies only taps a stride apart. */
 static bool has_subconvs(const struct layer *l)
 {
 	return l->node == MX_DECONV && l->dilation[0] == 1 && l->dilation[1] == 1 && l->stride[0] <= l->kernel[0] &&
@@ -147,14 +147,14 @@ static void plain_linear(const struct layer *l)
 	}
 }
 
-/* As the type has them. */
+/* Store numbers in the type. */
 static uint32_t constant(struct make_xnn *mk, uint32_t type, const float *numbers, size_t n)
 {
 	static uint16_t fp16[MOST_TAPS];
 	if (type == ET_XNN_FP32)
 		return mx_constant(mk, numbers, n * sizeof(*numbers));
 	for (size_t i = 0; i < n; i++)
-		fp16[i] = et_xnn_to_fp16(numbers[i]);
+		fp16[i] = et_to_half(numbers[i]);
 	return mx_constant(mk, fp16, n * sizeof(*fp16));
 }
 
@@ -166,7 +166,7 @@ static void fill(struct arg *arg, uint32_t type, const float *numbers, size_t n)
 		if (type == ET_XNN_FP32)
 			arg->f32[i] = numbers[i];
 		else
-			arg->f16[i] = et_xnn_to_fp16(numbers[i]);
+			arg->f16[i] = et_to_half(numbers[i]);
 }
 
 static float number_at(const struct arg *arg, uint32_t type, size_t i)
@@ -224,7 +224,7 @@ static void make(struct make_xnn *mk, const struct layer *l)
 	fill(&args[0], l->type, x, l->batch * l->size[0] * l->size[1] * in);
 }
 
-/* Flat: what comes in lies as rows of another width. */
+/* is_flat: the input has rows of another width. */
 static void make_linear(struct make_xnn *mk, const struct layer *l)
 {
 	uint32_t rows = l->size[0], in = l->group_in, out = l->group_out, flags = 0;
@@ -253,7 +253,7 @@ static void make_linear(struct make_xnn *mk, const struct layer *l)
 	ARG(&args[l->is_computed ? 2 : 1], scalar_of(l), ET_STATIC, (int32_t)rows, (int32_t)out);
 }
 
-/* Whether it ran, and was ours. */
+/* Whether it ran, as an override. */
 static bool compare(const struct layer *l, size_t n, uint32_t n_args, uint32_t n_threads, struct make_xnn *mk)
 {
 	struct test_session session = { 0 };
@@ -262,7 +262,7 @@ static bool compare(const struct layer *l, size_t n, uint32_t n_args, uint32_t n
 	uint8_t *bytes = mx_finish(mk, &n_bytes);
 	struct et_evalue *values[] = { &args[0].value, &args[1].value, &args[2].value };
 	enum et_status status = test_session_begin(&session, bytes, n_bytes, n_args, n_threads, &diag);
-	if (l->type == ET_XNN_FP16 && status == ET_E_NOT_SUPPORTED) { /* this processor computes no halves */
+	if (l->type == ET_XNN_FP16 && status == ET_E_NOT_SUPPORTED) { /* this processor does not compute fp16 */
 		free(bytes);
 		return false;
 	}
@@ -318,7 +318,7 @@ static void try_forms(uint8_t node, int n_least_ours)
 		draw_layer(&l, node);
 		if (!fits(&l))
 			continue;
-		/* of such XNNPACK's kernels multiply neighbours with zeros */
+		/* XNNPACK's kernels multiply neighbours with zeros here */
 		l.is_special = l.is_special && !(node == MX_CONV && l.group_in == 1 && l.group_out == 1);
 		draw_numbers(&l);
 		plain(&l);
@@ -348,7 +348,7 @@ static void test_depthwise(void **state)
 	try_forms(MX_DEPTHWISE, 1);
 }
 
-/* Also whose outputs are less than their strides: ours, or XNNPACK's, cut. */
+/* Outputs smaller than the stride, too: by the override, or by XNNPACK, cropped. */
 static void test_transposed(void **state)
 {
 	try_forms(MX_DECONV, loses_nans() ? N_TRIALS / 3 : N_TRIALS / 20);
@@ -391,8 +391,7 @@ static size_t size_of(const struct mx_value *value)
 	return n;
 }
 
-/* Of batch @at of two dimensions, @out of them, the matrix of @value: its dimensions before the last two may be one,
- * or not there. */
+/* The matrix of @value for batch @at of @out: leading dimensions of @value may be 1 or absent. */
 static size_t matrix_at(const struct mx_value *value, const uint32_t out[2], size_t at)
 {
 	const size_t places[2] = { at / out[1], at % out[1] };
@@ -402,7 +401,7 @@ static size_t matrix_at(const struct mx_value *value, const uint32_t out[2], siz
 	return place;
 }
 
-/* Matrices of @dims, as many as say @n; of a 0 there, which the other side has all of, one. */
+/* A value of matrices, @n[0] x @n[1] of them; 0 stands for a dimension of 1 that is broadcast. */
 static struct mx_value matrices_of(const struct layer *l, const uint32_t n[2], const uint32_t dims[2], uint32_t n_less)
 {
 	uint32_t all[4] = { n[0] ? n[0] : 1, n[1] ? n[1] : 1, dims[0], dims[1] };
@@ -434,7 +433,7 @@ static void plain_products(const struct layer *l, const struct mx_value *a, cons
 	}
 }
 
-/* Batches of matrices, of which either side may have one for many. */
+/* Batches of matrices, with broadcasting on either side. */
 static void test_products(void **state)
 {
 	int n_ours = 0, n_tried = 0;
@@ -482,8 +481,8 @@ static void test_products(void **state)
 	assert_true(n_ours >= (et_xnn_gemm_fp16() ? N_TRIALS / 2 : 0));
 }
 
-/* A filter that is computed may be much deeper than the one that was compiled for, and than there is room for a panel
- * of it. */
+/* A computed filter may be much deeper at run time than it was at compile time, and deeper than a panel has room
+ * for. */
 static void test_deep(void **state)
 {
 	enum { ROWS = 2, COLUMNS = 20, DEPTH = 8, MOST_DEEP = 4500 };
@@ -492,7 +491,7 @@ static void test_deep(void **state)
 	for (uint32_t i = 0; i < 2; i++) {
 		draw(numbers[i], COLUMNS * MOST_DEEP, false);
 		for (uint32_t k = 0; k < COLUMNS * MOST_DEEP; k++)
-			fp16[i][k] = et_xnn_to_fp16(numbers[i][k]);
+			fp16[i][k] = et_to_half(numbers[i][k]);
 	}
 	for (uint32_t i = 0; i < 16; i++) {
 		const uint32_t depth = (const uint32_t[]){ DEPTH, 1500, 3000, MOST_DEEP }[i / 4];
@@ -542,7 +541,7 @@ static void test_deep(void **state)
 	}
 }
 
-/* Floats too small to be normal count as zeros, as XNNPACK has it: an infinity times such is no number. */
+/* Subnormal floats count as zeros, as in XNNPACK: infinity times one is NaN. */
 static void test_subnormals(void **state)
 {
 	struct layer l = { .node = MX_DECONV,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fully connected layers of rows quantized at run time, done here against XNNPACK's: sizes, batches, shapes that
- * change, one thread and several, two layers of the same rows; and who may not be done here. */
+/* linear_qd8.c against XNNPACK: sizes, batches, shapes that change, one thread and several, two layers of the same
+ * rows; and which nodes are not taken. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/ukernels/gemm_qs8.h"
 #include "delegates/xnnpack/partition.h"
@@ -16,12 +16,12 @@
 
 enum { MOST_FLOATS = 8192 /* of an argument */ };
 
-/* Rows of [batch][n_rows][depth], which two layers read that have the same filter's worth of columns. */
+/* Rows of [batch][n_rows][depth], read by two layers of as many columns. */
 struct layers {
 	uint32_t batch, n_rows, depth, n_columns;
 	bool has_bias, is_limited;
-	bool comes_from_xnnpack; /* the rows are made by a node before */
-	uint32_t second_filter;  /* its type: ET_XNN_QCINT8, or 4 bits, which are XNNPACK's */
+	bool comes_from_xnnpack; /* a node of XNNPACK's makes the input */
+	uint32_t second_filter;  /* its type: ET_XNN_QCINT8, or 4 bits, which are left to XNNPACK */
 };
 
 static uint8_t *make(const struct layers *l, size_t *ret_n_bytes)
@@ -79,7 +79,7 @@ static enum et_status begin(struct test_session *s, const uint8_t *bytes, size_t
 	return test_session_begin(s, bytes, n_bytes, 3, n_threads, diag);
 }
 
-/* Nodes that are done here. */
+/* How many nodes are overrides. */
 static uint32_t n_overrides(const struct test_session *s)
 {
 	const struct et_xnn_partitions *partitions = &et_direct_model(s->model)->model->partitions;
@@ -109,7 +109,7 @@ static enum et_status run(struct test_session *s, const struct layers *l, uint32
 
 static float x[MOST_FLOATS + 32], ours[2][MOST_FLOATS], theirs[2][MOST_FLOATS];
 
-/* XNNPACK for such processors multiplies and adds in one step, too. */
+/* XNNPACK has fused multiply-add on such processors, too. */
 static bool is_exact(void)
 {
 	return et_xnn_gemm_qs8() != &et_xnn_gemm_qs8_base;
@@ -121,14 +121,14 @@ static void check(const struct layers *l, uint32_t n_rows)
 	for (uint32_t i = 0; i < 2; i++) {
 		if (is_exact())
 			assert_memory_equal(ours[i], theirs[i], n * sizeof(float));
-		/* Elsewhere an element may be rounded to its neighbour. */
+		/* On others an element may be off by one step. */
 		for (size_t j = 0; j < n; j++)
 			test_near(ours[i][j], theirs[i][j], 0.02f);
 	}
 }
 
-/* Rows from -1 to 127/128, whose scale is a power of two: of others Debian's XNNPACK multiplies with one over one
- * over it. */
+/* Rows from -1 to 127/128, so that the scale is a power of two: with others Debian's XNNPACK multiplies with 1 / (1 /
+ * scale). */
 static void draw_rows(size_t n_rows, size_t depth)
 {
 	test_draw_floats(x, n_rows * depth);
@@ -199,7 +199,7 @@ static void test_large(void **state)
 		compare_all(&layers[i]);
 }
 
-/* Rows that are short, or that somebody else reads, too, are left to XNNPACK, with all who read them. */
+/* Short rows, and rows with a reader that is no override, are left to XNNPACK with all their readers. */
 static void test_others(void **state)
 {
 	static const struct layers layers[] = {
@@ -211,7 +211,7 @@ static void test_others(void **state)
 		compare_all(&layers[i]);
 }
 
-/* No number is read or written where it should not be, and the rows beside it are right. */
+/* A NaN in a row stays in that row: nothing outside is read or written, and the other rows are right. */
 static void test_odd_numbers(void **state)
 {
 	static const float odd[] = { NAN, INFINITY, -INFINITY, 3e38f };
@@ -269,7 +269,7 @@ static void test_no_memory(void **state)
 			assert_true(diag.text[0]);
 		else
 			assert_memory_equal(ours, theirs, sizeof(ours));
-		if (s.instance) /* the memory is back, and nothing was left half done */
+		if (s.instance) /* memory is back, and nothing is half done */
 			test_ok(run(&s, &l, l.n_rows, x, ours[0], ours[1], &diag), &diag);
 		if (is_through)
 			assert_int_equal(status, ET_OK);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Means of 8-bit numbers that are done here, against the plain definition: halves to even numbers, whatever the zero
- * points; both types, other scales, values that are too large, threads, shapes that change; between nodes of
- * XNNPACK's, whose values cross. */
+/* mean.c against the plain definition: ties to even whatever the zero points, both types, other scales, values that
+ * are too large, threads, shapes that change; between nodes of XNNPACK's, with 8-bit boundary tensors. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/overrides/override.h"
 #include "delegates/xnnpack/support/test_args.h"
@@ -20,7 +19,7 @@ struct layer {
 	uint32_t type, height, width, channels;
 	int32_t zero_in, zero_out;
 	float scale_in, scale_out;
-	bool is_between; /* negated before and after: by XNNPACK */
+	bool is_between; /* XNNPACK negates before and after */
 	bool is_deep;    /* five dimensions */
 };
 
@@ -75,13 +74,13 @@ static int limit(const struct layer *l, double value)
 	return (int)fmin(fmax(rint(value), least), least + UINT8_MAX);
 }
 
-/* What XNNPACK makes of the negation of @q in the same scale. */
+/* XNNPACK's negation of @q in the same scale. */
 static int negate(const struct layer *l, int q, int zero)
 {
 	return l->is_between ? limit(l, 2 * zero - q) : q;
 }
 
-/* Returns false where the last bits of floats decide. */
+/* Returns false if the last bits of floats decide. */
 static bool expect(const struct layer *l, size_t image, size_t channel, int *ret_number)
 {
 	size_t n = (size_t)l->height * l->width;

@@ -18,15 +18,15 @@
 
 enum { MOST_FLOATS = 512 /* of an argument */ };
 
-/* A layer, and the most that comes in. */
+/* A layer, and its largest input. */
 struct layer {
 	uint32_t batch, height, width, in, out;
 	uint32_t kernel[2], stride[2], pad[4]; /* top, right, bottom, left; kernel 0: fully connected, of the width */
 	bool has_bias, is_limited, is_twice;
-	bool is_transposed, is_left; /* left to XNNPACK, where that loses no NaNs */
+	bool is_transposed, is_left; /* left to XNNPACK, unless that loses NaNs */
 	uint32_t adjust[2], dilation, groups;
 	bool has_zeros;            /* some of the filter */
-	bool is_filter_transposed; /* the filter of a fully connected layer lies the other way round */
+	bool is_filter_transposed; /* of a fully connected layer */
 };
 
 static float taps[1 << 16], bias[256];
@@ -39,7 +39,7 @@ static uint32_t outer(const struct layer *l, int axis)
 	return l->kernel[0] ? (size + pad - l->kernel[axis]) / l->stride[axis] + 1 : size;
 }
 
-/* x -> the layer -> an output; and, where it is twice, another of the same filter and bias. */
+/* x -> the layer -> an output; with is_twice a second layer of the same filter and bias. */
 static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
 {
 	struct make_xnn mk;
@@ -126,7 +126,7 @@ static void run(struct test_session *s, const struct layer *l, uint32_t batch, c
 		assert_memory_equal(args[2].f32, out, n * sizeof(float));
 }
 
-/* A transposed convolution, by going over what comes in. */
+/* The expected output of a transposed convolution, by going over the input. */
 static void plain(const struct layer *l, uint32_t batch, const float *x, float *out)
 {
 	uint32_t height = outer(l, 0), width = outer(l, 1), in = l->in / l->groups, n = l->out / l->groups;
@@ -149,7 +149,7 @@ static void plain(const struct layer *l, uint32_t batch, const float *x, float *
 		out[i] = out[i] < -0.25f ? -0.25f : out[i] > 0.5f ? 0.5f : out[i];
 }
 
-/* XNNPACK cannot do it where one pixel comes in: it is ours always. */
+/* XNNPACK cannot do an input of one pixel: always an override. */
 static bool is_ours_alone(const struct layer *l)
 {
 	bool is_alone = false;
@@ -180,7 +180,7 @@ static void compare(const struct layer *layer)
 			size_t n = (size_t)batch * outer(&l, 0) * outer(&l, 1) * l.out;
 			for (size_t j = 0; j < n; j++)
 				test_near(ours[j], theirs[j], 2e-4f);
-			/* With AVX-512 groups are ours, in the order of XNNPACK's sums. */
+			/* With AVX-512 groups are overrides, whose sums have XNNPACK's order. */
 			if (l.groups && !l.is_transposed && et_cpu_n_builds() == 3)
 				assert_memory_equal(ours, theirs, n * sizeof(float));
 			if (l.is_transposed) {
@@ -233,7 +233,7 @@ static void test_windows(void **state)
 	}
 }
 
-/* Of one pixel across or down; at their ends windows with few of their taps, or none. */
+/* Images one pixel wide or high; at the ends windows have few taps, or none. */
 static void test_lines(void **state)
 {
 	static const struct layer long_filters[] = {
@@ -272,7 +272,7 @@ static bool is_small(const struct layer *l)
 	       l->batch * l->height * l->width * l->in <= MOST_FLOATS;
 }
 
-/* Lines long and short, of groups that XNNPACK would fill up: to the bit, where it has our vectors. */
+/* Long and short lines of groups that XNNPACK fills up: to the bit, where XNNPACK uses the same vectors. */
 static void test_groups(void **state)
 {
 	int n_lines = 0;
@@ -324,7 +324,7 @@ static void draw_transposed(struct layer *l)
 		l->pad[i] = test_draw(2) ? 0 : test_draw(4);
 }
 
-/* Whether paddings leave enough, for the height that is run with, too. */
+/* Whether padding leaves an output, also for the height of the run. */
 static bool has_output(const struct layer *l)
 {
 	for (uint32_t i = 0; i < 2; i++) {
@@ -359,7 +359,7 @@ static void test_transposed(void **state)
 	assert_true(n_joined > 20 && n_cut > 10);
 }
 
-/* Of what is packed, which is kept in files, nothing stays what the memory held before: between phases, neither. */
+/* Packed bytes, which are kept in files, are all written, also those between subconvolutions. */
 static void test_packed_whole(void **state)
 {
 	for (uint32_t kernel = 2; kernel < 6; kernel++) {
@@ -386,7 +386,7 @@ static void test_packed_whole(void **state)
 	}
 }
 
-/* What is left to XNNPACK, and rare ones. */
+/* Transposed convolutions that are left to XNNPACK, and rare ones. */
 static void test_transposed_ones(void **state)
 {
 	static const struct layer layers[] = {
@@ -400,7 +400,7 @@ static void test_transposed_ones(void **state)
 		{ 1, 1, 2, 3, 60, { 2, 2 }, { 2, 2 }, { 0 }, true, false, false, true, false, { 0 }, 1, 1 },
 		{ 1, 1, 2, 3, 60, { 2, 4 }, { 2, 2 }, { 0, 1, 0, 1 }, true, false, false, true, false, { 0 }, 1, 1 },
 		{ 1, 1, 3, 3, 60, { 2, 4 }, { 2, 2 }, { 0, 3, 0, 2 }, true, false, false, true, false, { 0, 1 }, 1, 1 },
-		/* rows of a side that are more than are done at once */
+		/* more rows of a side than are computed at once */
 		{ 1, 40, 1, 2, 3, { 4, 4 }, { 2, 2 }, { 1, 1, 1, 1 }, true, false, false, true, false, { 0 }, 1, 1 },
 	};
 	for (size_t i = 0; i < sizeof(layers) / sizeof(*layers); i++)
@@ -412,8 +412,8 @@ static bool is_below_stride(const struct layer *l)
 	return outer(l, 0) < l->stride[0] || outer(l, 1) < l->stride[1];
 }
 
-/* Of outputs less than a stride XNNPACK's tables know nothing: these are ours, whatever the size, also where nothing
- * else is. */
+/* XNNPACK cannot do outputs smaller than the stride: these are overrides whatever their size, also if nothing else
+ * is. */
 static void test_small_outputs(void **state)
 {
 	static float x[MOST_FLOATS], ours[MOST_FLOATS], expected[MOST_FLOATS];
@@ -449,7 +449,7 @@ static void test_small_outputs(void **state)
 	}
 }
 
-/* Those in groups are ours, or XNNPACK's, cut, also where they were not so small when they were compiled. */
+/* The same with groups: by an override, or by XNNPACK, cropped; also if they were larger at compile time. */
 static void test_small_groups(void **state)
 {
 	static float x[MOST_FLOATS], out[MOST_FLOATS], expected[MOST_FLOATS];
@@ -473,7 +473,7 @@ static void test_small_groups(void **state)
 	}
 }
 
-/* A fully connected layer, one row after the other. */
+/* The expected output of a fully connected layer. */
 static void plain_rows(const struct layer *l, const float *x, float *out)
 {
 	for (uint32_t i = 0; i < l->batch * l->height * l->width; i++)
@@ -486,7 +486,7 @@ static void plain_rows(const struct layer *l, const float *x, float *out)
 		}
 }
 
-/* However small a layer is and whoever does it: NaNs stay, and an infinity times 0 is one. */
+/* Whatever a layer's size, and whether an override or XNNPACK computes it: NaN stays, and infinity times 0 is NaN. */
 static void test_infinities(void **state)
 {
 	static const float rare[] = { INFINITY, -INFINITY, NAN };
@@ -541,7 +541,7 @@ static void test_infinities(void **state)
 	assert_true(n_nans > 100);
 }
 
-/* A stride and a row whose product is more than there are addresses. */
+/* A stride and a row whose product overflows a size_t. */
 static void test_far_stride(void **state)
 {
 	static const struct layer layer = { 1, 1, 1 << 30, 2, 1, { 1, 1 }, { 1U << 31, 1U << 31 }, { 0 }, false, false,

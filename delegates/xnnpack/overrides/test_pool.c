@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Poolings that are done here, max and average, against the plain definition: every datatype, windows that XNNPACK
- * does not take, limits, threads, shapes that change; between nodes of XNNPACK's, whose values cross. */
+/* max_pool.c, average_pool.c and argmax_pool.c against the plain definition: every datatype, windows that XNNPACK
+ * does not take, limits, threads, shapes that change; between nodes of XNNPACK's. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/ukernels/fp16.h"
 #include "delegates/xnnpack/overrides/override.h"
@@ -21,9 +21,9 @@ struct layer {
 	uint32_t type, height, width, channels;
 	uint32_t pad[4]; /* top, right, bottom, left */
 	uint32_t kernel[2], stride[2], dilation[2];
-	bool is_limited, is_between; /* negated before and after: by XNNPACK */
+	bool is_limited, is_between; /* XNNPACK negates before and after */
 	bool is_average;
-	bool is_tight; /* limits that leave one number */
+	bool is_tight; /* limits leave one number */
 };
 
 static struct arg args[3];
@@ -94,7 +94,7 @@ static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
 	return mx_finish(&mk, ret_n_bytes);
 }
 
-/* A place beside the picture becomes one in it, a gap after the other; the first where there is none. */
+/* Move a place outside the image into it by whole dilations; to the first place if none fits. */
 static int64_t step_in(int64_t i, uint32_t size, uint32_t dilation)
 {
 	while (i < 0)
@@ -104,7 +104,7 @@ static int64_t step_in(int64_t i, uint32_t size, uint32_t dilation)
 	return i < 0 ? 0 : i;
 }
 
-/* Of what lies in the picture, or else of what is nearest to the window's first element. */
+/* The largest element in the image, or else the one nearest to the window's first element. */
 static float expected(const struct layer *l, uint32_t image, uint32_t y, uint32_t x, uint32_t channel)
 {
 	int64_t top = (int64_t)y * l->stride[0] - l->pad[0], left = (int64_t)x * l->stride[1] - l->pad[3];
@@ -132,7 +132,7 @@ static float expected(const struct layer *l, uint32_t image, uint32_t y, uint32_
 	return sign * (l->is_tight ? 1 : most);
 }
 
-/* From *@ret_at to before what is returned, in the picture. */
+/* The window's range in the image: from *@ret_at to before the result. */
 static int64_t find_end(const struct layer *l, int axis, uint32_t position, int64_t *ret_at)
 {
 	int64_t from = (int64_t)position * l->stride[axis] - l->pad[axis ? 3 : 0], end = from + l->kernel[axis],
@@ -141,7 +141,7 @@ static int64_t find_end(const struct layer *l, int axis, uint32_t position, int6
 	return end < 0 ? 0 : end > size ? size : end;
 }
 
-/* Of what lies in the picture; the least there may be where that is nothing, or 0 where it is less. */
+/* The average of the elements in the image; if there is none, the lower limit. */
 static float expected_average(const struct layer *l, uint32_t image, uint32_t y, uint32_t x, uint32_t channel)
 {
 	int64_t top, left, bottom = find_end(l, 0, y, &top), right = find_end(l, 1, x, &left);
@@ -166,7 +166,7 @@ static void check(const struct layer *layer)
 	enum et_status status = test_session_begin(&s, bytes, n_bytes, 2, 1 + test_draw(2), &diag);
 	free(bytes);
 	if (status == ET_E_NOT_SUPPORTED && layer->type == ET_XNN_FP16 && layer->is_between)
-		return; /* this processor computes no halves */
+		return; /* this processor does not compute fp16 */
 	test_ok(status, &diag);
 	assert_true(test_has_override(s.model, layer->is_average ? &et_xnn_override_average : &et_xnn_override_pool));
 	for (uint32_t shrunk = 0; shrunk < 2 && layer->height > shrunk; shrunk++) {
@@ -180,7 +180,7 @@ static void check(const struct layer *layer)
 			if (l.type == ET_XNN_FP32)
 				test_draw_floats(&args[0].f32[i], 1);
 			else if (l.type == ET_XNN_FP16)
-				args[0].f16[i] = et_xnn_to_fp16((float)test_draw(64) / 8 - 4);
+				args[0].f16[i] = et_to_half((float)test_draw(64) / 8 - 4);
 			else if (l.type == ET_XNN_QINT8)
 				args[0].i8[i] = (int8_t)(test_draw(100) - 50);
 			else
@@ -242,7 +242,7 @@ static void test_windows(void **state)
 	check_some(false, 4, 160);
 }
 
-/* The largest of each window of [2, @height, @width, 3] and where it is, windows beyond the picture among them. */
+/* Argmax pooling of [2, @height, @width, 3], with windows in the padding. */
 static void check_argmax(uint32_t height, uint32_t width, const uint32_t pad[4], const uint32_t kernel[2], bool has_nan)
 {
 	enum { CHANNELS = 3 };
@@ -315,7 +315,7 @@ static void test_averages(void **state)
 	free(bytes);
 }
 
-/* What XNNPACK does is left to it, and what nobody does is refused. */
+/* Poolings that XNNPACK takes are left to it; those that neither takes are refused. */
 static void test_others(void **state)
 {
 	struct layer l = { ET_XNN_FP32, 4, 4, 1, { 1, 1, 1, 1 }, { 3, 3 }, { 2, 2 }, { 1, 1 }, false, false };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is done here because XNNPACK rounds it otherwise than the original, or not at all: tables of 8-bit numbers,
- * operators of two of them, datatypes made of others, quotients of integers; beside the plain definition in doubles,
- * halves to even numbers, and what needs none of it is XNNPACK's. Scales are powers of two, so that there are halves
+/* unary_table.c, binary.c and cast.c, which round otherwise than Debian's XNNPACK, against the plain definition in
+ * doubles, ties to even; and nodes without ties are left to XNNPACK. Scales are powers of two, so that there are ties
  * and nothing else is rounded. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/ukernels/fp16.h"
@@ -83,7 +82,7 @@ static double get(const struct type *type, const struct arg *arg, size_t i)
 	}
 }
 
-/* As a number of @type, the nearest within @min and @max, which are values, and what it can hold. */
+/* The nearest number of @type within @min and @max and the type's range. */
 static int round_to(const struct type *type, double value, double min, double max)
 {
 	double least = type->type == ET_XNN_QINT8 ? -128 : 0, most = type->type == ET_XNN_QINT8 ? 127 : 255,
@@ -103,7 +102,7 @@ static uint32_t add_value(struct make_xnn *mk, const struct type *type, uint32_t
 				    .output = out });
 }
 
-/* Run what @mk has made with @n_args; whether a part is @own's. */
+/* Run the payload of @mk; whether @own computes a node of it. */
 static bool run(struct make_xnn *mk, uint32_t n_args, const struct et_xnn_override *override)
 {
 	struct test_session s = { 0 };
@@ -119,7 +118,7 @@ static bool run(struct make_xnn *mk, uint32_t n_args, const struct et_xnn_overri
 	return has;
 }
 
-/* --- one number --- */
+/* --- unary --- */
 
 static double apply_one(uint8_t kind, double x)
 {
@@ -143,7 +142,7 @@ static double apply_one(uint8_t kind, double x)
 	}
 }
 
-/* All numbers of @in; true if it is a table of ours. */
+/* Run over all numbers of @in; true if an override made the table. */
 static bool check_table(uint8_t kind, const struct type *in, const struct type *out)
 {
 	struct make_xnn mk;
@@ -178,7 +177,7 @@ static void test_tables(void **state)
 			assert_false(check_table(kinds[i], &types[j], &types[j]) && kinds[i] != MX_SQUARE);
 		}
 	assert_int_equal(n_ours, 9);
-	/* one scheme of 8 bits to the other */
+	/* from one kind of 8 bits to the other */
 	assert_true(check_table(MX_CONVERT, &types[0], &types[3]));
 	assert_false(check_table(MX_CONVERT, &types[1], &(struct type){ ET_XNN_QUINT8, 0.5f, 3 }));
 	/* half of the steps between 0 and 1 */
@@ -186,7 +185,7 @@ static void test_tables(void **state)
 	assert_false(check_table(MX_SIGMOID, &types[0], &(struct type){ ET_XNN_QINT8, 0x1p-8f, -128 }));
 }
 
-/* Lent to other nodes, and larger than one thread's share. */
+/* The output is read by other nodes, and larger than one thread's share. */
 static void test_table_between_nodes(void **state)
 {
 	static const struct type type = { ET_XNN_QINT8, 0.5f, 0 }, halved = { ET_XNN_QINT8, 1, 0 };
@@ -206,7 +205,7 @@ static void test_table_between_nodes(void **state)
 		assert_int_equal(args[1].i8[i], (int)-nearbyint(fmin(fabs((double)args[0].i8[i]), 127) / 2));
 }
 
-/* --- two numbers --- */
+/* --- binary --- */
 
 static double apply_two(uint8_t kind, double a, double b)
 {
@@ -255,7 +254,7 @@ static uint32_t add_operand(struct make_xnn *mk, const struct pair *pair, int i)
 	return mx_value(mk, &value);
 }
 
-/* Where element @at of the output comes from. */
+/* The input's element for element @at of the output. */
 static size_t find(const uint32_t *dims, const uint32_t *out, size_t at)
 {
 	size_t index = 0, step = 1;
@@ -318,10 +317,10 @@ static void test_pairs(void **state)
 		bool is_integer = i % 5 == 4;
 		struct pair pair = { .kind = kinds[i % 5],
 			.in = { { type, 0.5f, 3 }, { type, 0.25f, 100 } },
-			/* of quotients a power of two is exact where the divisor is one, or else no half */
+			/* a quotient is exact, or no tie, if the divisor is a power of two */
 			.out = { type, i & 2 ? 1 : 2, (i & 2) ? 4 : 7 },
 			.is_constant = i % 7 == 0 };
-		/* XNNPACK takes no limits of those that have an order, nor does the original */
+		/* neither XNNPACK takes limits on these operators */
 		pair.is_limited = pair.kind == MX_DIVIDE && i % 3 == 0;
 		memcpy(pair.dims, dims[i / 5 % 8], sizeof(pair.dims));
 		if (is_integer)
@@ -330,13 +329,13 @@ static void test_pairs(void **state)
 			pair.out.zero_point = 4;
 		assert_true(check_pair(&pair));
 	}
-	/* no halves: XNNPACK's */
+	/* no ties: left to XNNPACK */
 	struct pair alike = { .kind = MX_MINIMUM,
 		.in = { { ET_XNN_QINT8, 0.5f, 3 }, { ET_XNN_QINT8, 0.5f, 3 } },
 		.out = { ET_XNN_QINT8, 0.5f, 3 },
 		.dims = { { 2, 3, 5 }, { 2, 3, 5 } } };
 	assert_false(check_pair(&alike));
-	/* scales too far apart for XNNPACK, and a sum that becomes a half */
+	/* scales too far apart for XNNPACK, and a sum that is a tie */
 	struct pair apart = { .kind = MX_ADD,
 		.in = { { ET_XNN_QINT8, 0x1p-11f, 3 }, { ET_XNN_QINT8, 0x1p-1f, 3 } },
 		.out = { ET_XNN_QINT8, 1, 1 },
@@ -344,7 +343,7 @@ static void test_pairs(void **state)
 	assert_true(check_pair(&apart));
 }
 
-/* Nothing traps, and what is left over is never below 0. */
+/* Nothing traps, and the remainder is never below 0. */
 static void test_quotients(void **state)
 {
 	static const int32_t numbers[][3] = { { INT32_MIN, -1, INT32_MIN }, { INT32_MIN, 1, INT32_MIN },
@@ -379,7 +378,7 @@ static void put_number(uint32_t type, struct arg *arg, size_t i, float number)
 	if (type == ET_XNN_FP32)
 		arg->f32[i] = number;
 	else if (type == ET_XNN_FP16)
-		arg->f16[i] = isnan(number) ? 0x7e00 : et_xnn_to_fp16(number);
+		arg->f16[i] = isnan(number) ? 0x7e00 : et_to_half(number);
 	else if (type == ET_XNN_BF16)
 		arg->f16[i] = (uint16_t)(bits >> 16);
 	else if (type == ET_XNN_INT32)
@@ -426,7 +425,7 @@ static void test_casts(void **state)
 	}
 }
 
-/* What no int32 holds becomes the largest that the last bits of a float allow for. */
+/* What is too large for an int32 becomes the largest float below 2^31. */
 static void test_casts_of_large_numbers(void **state)
 {
 	static const float numbers[] = { 3e9f, -3e9f, INFINITY, -INFINITY, 0x1p31f, -0x1p31f, 0x1p30f };
@@ -444,9 +443,9 @@ static void test_casts_of_large_numbers(void **state)
 	assert_memory_equal(args[1].i32, expected, sizeof(expected));
 }
 
-/* --- floats that are none --- */
+/* --- NaN and infinity --- */
 
-/* One divided by the root of infinity is 0, alone and in vectors; and nothing else is another number. */
+/* 1 / sqrt(infinity) is 0, alone and in vectors, and all other numbers are as before. */
 static void test_reciprocal_roots(void **state)
 {
 	static const float numbers[] = { INFINITY, 4, 1e-30f, 0.25f, 1e24f, -1, NAN, 1e6f };
@@ -495,7 +494,7 @@ static void test_no_limits(void **state)
 		run(&mk, 2, NULL);
 		for (size_t j = 0; j < FEW; j++)
 			if (type.type == ET_XNN_BF16 && (fp16[j] & 0x7f80) == 0)
-				continue; /* too small for a float that is no bfloat */
+				continue; /* too small for a float that bf16 does not hold */
 			else
 				assert_memory_equal(args[1].i8 + j * (is_wide ? 4 : 2),
 					args[0].i8 + j * (is_wide ? 4 : 2), is_wide ? 4 : 2);

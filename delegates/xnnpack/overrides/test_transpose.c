@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Colours of 8 bits made into pixels, with floats before them or not, against XNNPACK's, to the bit: few of them and
- * many, signed and unsigned, at heights that change from run to run, on one thread and several. */
+/* transpose.c against XNNPACK, to the bit: NCHW images of 8 bits, with the conversion from floats before them or not,
+ * few channels and many, signed and unsigned, heights that change from run to run, one thread and several. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/ukernels/gemm_qs8.h"
 #include "delegates/xnnpack/overrides/override.h"
@@ -26,7 +26,7 @@ enum {
 struct form {
 	uint32_t n_channels;
 	bool is_unsigned, has_floats;
-	bool is_watched; /* the bytes are read as they lie, too */
+	bool is_watched; /* the NCHW bytes have a second reader */
 	bool is_other;   /* columns before rows */
 };
 
@@ -71,12 +71,12 @@ static void draw(void)
 	static const float odd[] = {
 		INFINITY, -INFINITY, 0x1p127f, -0x1p127f, 0x1p-149f, -0.0f,
 #ifdef __x86_64__
-		NAN, /* what it becomes is the processor's */
+		NAN, /* its byte depends on the processor */
 #endif
 	};
 	for (size_t i = 0; i < MOST; i++) {
 		bytes_in[i] = (uint8_t)test_draw(256);
-		/* halves of steps among them */
+		/* with ties */
 		floats[i] = (float)((int32_t)test_draw(640) - 320) * 0.01f;
 		if (test_draw(50) == 0)
 			floats[i] = odd[test_draw(sizeof(odd) / sizeof(*odd))];
@@ -148,7 +148,7 @@ static void test_forms(void **state)
 	}
 }
 
-/* Numbers that mean something else on the other side are refused as they are where XNNPACK does it. */
+/* Another scale on the other side is refused, as by XNNPACK. */
 static void test_other_scale(void **state)
 {
 	for (int i = 0; i < 2; i++) {

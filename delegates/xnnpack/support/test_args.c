@@ -76,7 +76,7 @@ enum et_status test_compile(const uint8_t *bytes, size_t n_bytes, uint32_t n_arg
 	return test_ops->compile(test_backend, &payload, ret_model, ret_info, diag);
 }
 
-/* Compile, make a lane and a context, run once, free it all. Takes the payload. */
+/* Compile, run once, free everything. Consumes the payload. */
 enum et_status test_session_begin(struct test_session *ret_session, const uint8_t *bytes, size_t n_bytes,
 	uint32_t n_args, uint32_t n_threads, struct et_diag *diag)
 {

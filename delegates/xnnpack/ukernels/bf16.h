@@ -3,18 +3,12 @@
 #ifndef DELEGATES_XNNPACK_UKERNELS_BF16_H
 #define DELEGATES_XNNPACK_UKERNELS_BF16_H
 
+#include "runtime/base/half.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-static inline float et_xnn_from_bf16(uint16_t bf16)
-{
-	uint32_t bits = (uint32_t)bf16 << 16;
-	float value;
-	memcpy(&value, &bits, sizeof(value));
-	return value;
-}
 
 static inline bool et_xnn_is_bf16(float value)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bf16.c: what is known of single numbers, and every build against arithmetic on whole ranges. */
+/* bf16.c: single numbers with known results, and every build against arithmetic on whole ranges. */
 #include "delegates/xnnpack/ukernels/bf16.h"
 
 #include <math.h>
@@ -93,8 +93,8 @@ static void nothing_is_written_behind_the_end(void **state)
 			assert_int_equal(to[n], 0xabcd);
 			assert_true(rounded[n] == -1e9f);
 			for (size_t i = 0; i < n; i++) {
-				assert_true(rounded[i] == et_xnn_from_bf16(to[i]));
-				/* half of the last of 8 places at most */
+				assert_true(rounded[i] == et_from_bfloat16(to[i]));
+				/* at most half of the last of 8 places */
 				assert_true(fabsf(rounded[i] - from[i]) <= fabsf(from[i]) * 0x1p-8f);
 			}
 		}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each build of depthwise.c that this processor can run against a plain loop: in doubles, and in halves to the bit. */
+/* Each build of depthwise.c that this processor runs against a plain loop: fp32 in doubles, fp16 to the bit. */
 #include "delegates/xnnpack/ukernels/depthwise.h"
 #include "delegates/xnnpack/support/test_draw.h"
 
@@ -14,7 +14,7 @@
 
 __extension__ typedef _Float16 fp16;
 
-/* Those of floats, and behind them that of halves. */
+/* The fp32 builds, and the fp16 build behind them. */
 static const struct et_depthwise_build *build_at(size_t i)
 {
 	return et_depthwise_at(i) || (i && !et_depthwise_at(i - 1)) ? et_depthwise_at(i) : et_depthwise_fp16();
@@ -25,7 +25,7 @@ static float number_at(const struct et_depthwise_build *build, const void *numbe
 	return build->are_fp16 ? (float)((const fp16 *)numbers)[i] : ((const float *)numbers)[i];
 }
 
-/* @n floats as the build wants them. The caller frees it. */
+/* @n floats in the build's type. The caller frees it. */
 static void *numbers_of(const struct et_depthwise_build *build, const float *floats, size_t n)
 {
 	float *made = malloc(n * sizeof(*made));
@@ -37,7 +37,7 @@ static void *numbers_of(const struct et_depthwise_build *build, const float *flo
 	return made;
 }
 
-/* Rounded to a half after each tap. Those of few channels and large filters come row by row. */
+/* Rounded to fp16 after each tap. Few channels and large filters take the taps row by row. */
 static float plain_of_fp16(const struct et_depthwise *job, size_t image, size_t y, size_t x, size_t c)
 {
 	size_t height = job->kernel_height, width = job->kernel_width;
@@ -85,7 +85,7 @@ static void check(const struct et_depthwise_build *build, const struct et_depthw
 	for (size_t i = 0; i < n_rows * n_row; i++) {
 		size_t row = i / n_row;
 		if (row < begin || row >= end) {
-			assert_true(isnan(number_at(build, job->out, i))); /* not its to write */
+			assert_true(isnan(number_at(build, job->out, i))); /* not a place that it may write */
 			continue;
 		}
 		double is = (double)number_at(build, job->out, i),
@@ -107,7 +107,7 @@ static void check(const struct et_depthwise_build *build, const struct et_depthw
 		assert_false(isnan(number_at(build, job->out, i))); /* nothing is left out */
 }
 
-/* @shape: sizes, strides and dilations, as it begins; channels and the image's sizes and padding are put into it. */
+/* @shape: the kernel, strides and dilations; channels, image sizes and padding are set here. */
 static void try_any(const struct et_depthwise *shape, size_t channels, size_t height, size_t width, const size_t pad[4])
 {
 	size_t n_images = 1 + test_draw(2), n_taps = shape->kernel_height * shape->kernel_width;
@@ -153,7 +153,7 @@ static void try(size_t channels, size_t height, size_t width, size_t kernel, siz
 	try_any(&shape, channels, height, width, pad);
 }
 
-/* Padding that is drawn, of at least as much as an image of that size needs. */
+/* Random padding, at least as much as an image of that size needs. */
 static void draw_padding(size_t pad[4], size_t height, size_t width, size_t reach_height, size_t reach_width)
 {
 	for (size_t i = 0; i < 4; i++) {
@@ -176,7 +176,7 @@ static void test_sizes(void **state)
 			}
 }
 
-/* Filters of any size, stride and dilation, each its own both ways. */
+/* Filters of any size, stride and dilation, different down and across. */
 static void test_any_filter(void **state)
 {
 	for (size_t channels = 1; channels <= 70; channels++)

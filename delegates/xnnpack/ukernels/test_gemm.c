@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each build of gemm.c that this processor can run against a plain loop: to the bit where both multiply and add in
- * one step. */
+/* Each build of gemm.c that this processor runs against a plain loop: to the bit where both have fused multiply-add. */
 #include "delegates/xnnpack/ukernels/gemm.h"
 #include "delegates/xnnpack/support/test_draw.h"
 
@@ -15,7 +14,7 @@
 
 __extension__ typedef _Float16 fp16;
 
-/* Those of floats, and behind them that of halves. */
+/* The fp32 builds, and the fp16 build behind them. */
 static const struct et_xnn_gemm_build *build_at(size_t i)
 {
 	return et_xnn_gemm_at(i) || (i && !et_xnn_gemm_at(i - 1)) ? et_xnn_gemm_at(i) : et_xnn_gemm_fp16();
@@ -35,7 +34,7 @@ static bool is_fused(const struct et_xnn_gemm_build *build)
 #endif
 }
 
-/* @n floats as the build wants them. The caller frees it. */
+/* @n floats in the build's type. The caller frees it. */
 static void *elements(const struct et_xnn_gemm_build *build, const float *floats, size_t n)
 {
 	void *made = malloc(n * build->n_bytes);
@@ -52,20 +51,20 @@ static float element(const struct et_xnn_gemm_build *build, const void *elements
 	return is_of_fp16(build) ? (float)((const fp16 *)elements)[i] : ((const float *)elements)[i];
 }
 
-/* Rounded once: what a product and a sum of halves come to, a double holds. */
+/* Rounded once: a double holds the product and the sum of fp16. */
 static float multiply_add(const struct et_xnn_gemm_build *build, float a, float b, float sum)
 {
 	return is_of_fp16(build) ? (float)(fp16)fma((double)(fp16)a, (double)(fp16)b, (double)sum) : fmaf(a, b, sum);
 }
 
-/* A product as floats, of which each build makes its own. */
+/* A product in floats, converted for each build. */
 struct trial {
 	struct et_xnn_gemm job; /* without its matrices */
 	float *in, *filter, *bias;
 	size_t n_rows, n_in, n_out;
 };
 
-/* A filter of @n_segments runs of @filter_segment floats each, of which the job takes the part that it says. */
+/* A filter of @n_segments runs of @filter_segment floats; the job uses a part of each. */
 static float plain(const struct et_xnn_gemm_build *build, const struct trial *trial, size_t row, size_t column)
 {
 	const struct et_xnn_gemm *job = &trial->job;
@@ -81,7 +80,7 @@ static float plain(const struct et_xnn_gemm_build *build, const struct trial *tr
 	return job->max < sum ? job->max : sum;
 }
 
-/* For halves filter and bias are either. */
+/* For fp16, filter and bias are fp16 or fp32. */
 static void *packed_for(const struct et_xnn_gemm_build *build, const struct trial *trial)
 {
 	size_t depth = trial->job.filter_depth, n_columns = trial->job.n_columns;
@@ -133,7 +132,7 @@ static void check(const struct et_xnn_gemm_build *build, const struct trial *tri
 			float is = element(build, out, i);
 			if (column >= job.n_columns ||
 				(!partition && (row < begin || row >= end || column < left || column >= right))) {
-				assert_true(isnan(is)); /* not its to write */
+				assert_true(isnan(is)); /* not a place that it may write */
 				continue;
 			}
 			float right_one = plain(build, trial, row, column);
@@ -183,7 +182,7 @@ static void try(size_t n_rows, size_t n_columns, size_t n_segments, size_t depth
 	free(trial.bias);
 }
 
-/* Every number of columns and of rows up to some tiles. */
+/* Every number of columns and rows up to several tiles. */
 static void test_sizes(void **state)
 {
 	for (size_t n = 1; n <= 100; n++) {
@@ -194,7 +193,7 @@ static void test_sizes(void **state)
 	}
 }
 
-/* More than a block of rows; rows that meet in the cache; a column. */
+/* More rows than a block; rows that share cache sets; a single column. */
 static void test_layers(void **state)
 {
 	static const size_t layers[][3] = { { 49, 40, 1152 }, { 900, 24, 64 }, { 30, 33, 512 }, { 30, 65, 1024 },
@@ -245,7 +244,7 @@ static void test_nan_stays(void **state)
 	}
 }
 
-/* Sums that no half holds are infinite, and what is too large a weight is. */
+/* Sums and weights that are too large for fp16 are infinite. */
 static void test_fp16_end(void **state)
 {
 	const struct et_xnn_gemm_build *build = et_xnn_gemm_fp16();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each build of gemm_qs8.c that this processor can run against plain loops: sums are exact, and results the same to
- * the bit where both multiply and add in one step. */
+/* Each build of gemm_qs8.c that this processor runs against plain loops: sums are exact, and results are the same to
+ * the bit where both have fused multiply-add. */
 #include "delegates/xnnpack/ukernels/gemm_qs8.h"
 #include "delegates/xnnpack/support/test_draw.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* Of exactly that size, so that a checker sees what is read outside. */
+/* In memory of exactly that size, so that AddressSanitizer sees reads outside. */
 static void *memory(size_t n)
 {
 	void *bytes = malloc(n);
@@ -63,7 +63,7 @@ static void check(const struct et_xnn_gemm_qs8_build *build, const struct layer 
 			float is = job->out[i];
 			if (column >= l->n_columns ||
 				(!partition && (row < begin || row >= end || column < left || column >= right))) {
-				assert_true(isnan(is)); /* not its to write */
+				assert_true(isnan(is)); /* not a place that it may write */
 				continue;
 			}
 			float right_one = plain(l, job, row, column);
@@ -122,7 +122,7 @@ static void try(size_t n_rows, size_t n_columns, size_t depth)
 	free(job.out);
 }
 
-/* Every number of columns and of rows up to some tiles. */
+/* Every number of columns and rows up to several tiles. */
 static void test_sizes(void **state)
 {
 	for (size_t n = 1; n <= 100; n++) {
@@ -132,7 +132,7 @@ static void test_sizes(void **state)
 	}
 }
 
-/* More than a block of rows; sums that are as large as they come. */
+/* More rows than a block; the largest possible sums. */
 static void test_layers(void **state)
 {
 	static const size_t layers[][3] = { { 128, 96, 384 }, { 70, 40, 4096 }, { 1, 1, 1 }, { 1, 100, 2048 },
@@ -141,7 +141,7 @@ static void test_layers(void **state)
 		try(layers[i][0], layers[i][1], layers[i][2]);
 }
 
-/* Halfway between two numbers is the even one, which one over one over the scale would make the other. */
+/* Ties go to even; multiplying with 1 / (1 / scale) would give the other number. */
 static void test_fp16_in_rows(void **state)
 {
 	static const float in[] = { 0, 2.125f, 1.5625f };
@@ -157,7 +157,7 @@ static void test_fp16_in_rows(void **state)
 	}
 }
 
-/* What a row is made of stands for what it was; nothing is exact but 0, and all of a byte is used. */
+/* Quantized rows stand for the floats within half a step, 0 exactly, and use the whole range of a byte. */
 static void check_row(const struct et_xnn_gemm_qs8_build *build, const float *in, size_t n)
 {
 	struct et_xnn_rows rows;
@@ -185,7 +185,7 @@ static void check_row(const struct et_xnn_gemm_qs8_build *build, const float *in
 		if (in[i] == 0)
 			assert_int_equal(row[i], scale.zero);
 	}
-	/* Zeros behind it, and no byte of others. */
+	/* Zeros behind the row, and no other byte is written. */
 	size_t n_deep = (n + ET_GEMM_QS8_DEPTH - 1) / ET_GEMM_QS8_DEPTH * ET_GEMM_QS8_DEPTH;
 	for (size_t i = n; i < n_deep; i++)
 		assert_int_equal(row[i], 0);
@@ -212,7 +212,7 @@ static void test_rows(void **state)
 		}
 }
 
-/* All builds make the same bytes, of whatever numbers. */
+/* All builds make the same bytes of any numbers. */
 static void test_rows_are_alike(void **state)
 {
 	static const float odd[] = { NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 1e-40f, -1e-40f, 0 };
@@ -230,7 +230,7 @@ static void test_rows_are_alike(void **state)
 		et_xnn_rows_quantize(et_xnn_gemm_qs8_at(0), &rows, in, 0, 1, first);
 		for (size_t b = 1; et_xnn_gemm_qs8_at(b); b++) {
 			et_xnn_rows_quantize(et_xnn_gemm_qs8_at(b), &rows, in, 0, 1, other);
-			if (!is_nan) { /* which numbers it hides is open */
+			if (!is_nan) { /* a NaN may hide other numbers */
 				assert_memory_equal(first, other, sizeof(struct et_xnn_row_scale));
 				assert_memory_equal(first + rows.first, other + rows.first, n);
 			}

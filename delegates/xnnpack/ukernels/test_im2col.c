@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows of every form against plain loops, on pictures large enough to be done in pieces: strips of a group, sheets
- * of all groups, and window by window. What is read and written has memory of exactly its size, so that a checker
- * sees what lies outside. All sums are exact: order does not matter. */
+/* im2col.c against plain loops: windows of every form, on images large enough for several strips of a group, tiles of
+ * all groups, and window by window. Memory has exactly the size that is needed, so that AddressSanitizer sees what is
+ * outside. All sums are exact, so their order does not matter. */
 #include "delegates/xnnpack/ukernels/im2col.h"
 #include "delegates/xnnpack/support/test_draw.h"
 
@@ -14,7 +14,7 @@
 
 enum { N_TRIALS = 500, MOST_PRODUCTS = 400000, MOST_FLOATS = 200000, UNTOUCHED = 12345 };
 
-/* Of numbers that few products are exact of. */
+/* Small numbers, whose sums of products are exact. */
 static float *drawn(size_t n)
 {
 	float *numbers = malloc(n * sizeof(*numbers));
@@ -102,7 +102,7 @@ static float plain(const struct et_xnn_im2col *p, const float *in, const float *
 	return sum < p->job.min ? p->job.min : sum > p->job.max ? p->job.max : sum;
 }
 
-/* By that build, the rows in two pieces. */
+/* Run with that build, the rows in two pieces. */
 static void run(struct et_xnn_im2col *p, const struct et_xnn_gemm_build *build, size_t rows, const float *in,
 	const float *filter, const float *bias, const float *expected)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums of columns against the plain definition: every build, signed and unsigned, every width, more rows than 16 bits
+/* rowsum_qs8.c against the plain definition: every build, signed and unsigned, every width, more rows than 16 bits
  * hold, extremes; in memory of exactly that size. */
 #include "delegates/xnnpack/ukernels/rowsum_qs8.h"
 

@@ -343,7 +343,7 @@ static void test_one_bias_in_two_ways(void **state)
 				(struct et_evalue *[]){ &args[0].value, &args[1].value, &args[2].value }, NULL, &diag),
 			&diag);
 		for (int i = 0; i < OTHERWISE; i++)
-			assert_int_equal(args[1].f16[i], et_xnn_to_fp16(bias[i]));
+			assert_int_equal(args[1].f16[i], et_to_half(bias[i]));
 		assert_memory_equal(args[2].f16, bias, OTHERWISE * sizeof(uint16_t));
 		test_ok(test_ops->keep(model, &diag), &diag);
 		test_ops->instance_free(instance);

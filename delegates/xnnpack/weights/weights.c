@@ -245,7 +245,7 @@ static void fill_floats(const struct et_xnn_block *block, float *to)
 	for (size_t i = 0; i < block->n_bytes / sizeof(*to); i++) {
 		uint16_t fp16;
 		memcpy(&fp16, from + i * sizeof(fp16), sizeof(fp16));
-		to[i] = block->remade == ET_XNN_FROM_FP16 ? et_xnn_from_fp16(fp16) : et_xnn_from_bf16(fp16);
+		to[i] = block->remade == ET_XNN_FROM_FP16 ? et_xnn_from_fp16(fp16) : et_from_bfloat16(fp16);
 	}
 }
 

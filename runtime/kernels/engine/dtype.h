@@ -9,6 +9,7 @@
 #ifndef RUNTIME_KERNELS_ENGINE_DTYPE_H
 #define RUNTIME_KERNELS_ENGINE_DTYPE_H
 
+#include "runtime/base/half.h"
 #include "runtime/tensor.h"
 
 #include <string.h>
@@ -121,58 +122,6 @@ static inline int64_t et_double_to_int(double value)
 static inline int32_t et_double_to_int32(double value)
 {
 	return value > -0x1p31 - 1 && value < 0x1p31 ? (int32_t)value : INT32_MIN;
-}
-
-static inline float et_float_from_bits(uint32_t bits)
-{
-	float value;
-	memcpy(&value, &bits, sizeof(value));
-	return value;
-}
-
-static inline uint32_t et_float_bits(float value)
-{
-	uint32_t bits;
-	memcpy(&bits, &value, sizeof(bits));
-	return bits;
-}
-
-static inline float et_from_bfloat16(uint16_t value)
-{
-	return et_float_from_bits((uint32_t)value << 16);
-}
-
-/* To the nearest, ties to even. */
-static inline uint16_t et_to_bfloat16(float value)
-{
-	uint32_t bits = et_float_bits(value);
-	if (value != value)
-		return 0x7fc0;
-	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-static inline float et_from_half(uint16_t value)
-{
-	/* Shifted into place, the exponent is 112 too small, for subnormals too; infinities are put right after. */
-	uint32_t magnitude = value & 0x7fff;
-	uint32_t bits = et_float_bits(et_float_from_bits(magnitude << 13) * 0x1p112f);
-	bits |= magnitude >= 0x7c00 ? 0x7f800000u : 0;
-	return et_float_from_bits(bits | (uint32_t)(value & 0x8000) << 16);
-}
-
-/* To the nearest, ties to even; too large is infinite. */
-static inline uint16_t et_to_half(float value)
-{
-	uint32_t bits = et_float_bits(value);
-	uint32_t sign = bits >> 16 & 0x8000;
-	bits &= 0x7fffffff;
-	uint32_t normal = (bits - (112u << 23) + 0xfff + (bits >> 13 & 1)) >> 13;
-	/* Adding one half aligns a subnormal's last bit with float's own, which rounds it. */
-	uint32_t subnormal = et_float_bits(et_float_from_bits(bits) + 0.5f) - 0x3f000000u;
-	uint32_t half = bits < 0x38800000u ? subnormal : normal;
-	half = bits >= 0x47800000u ? 0x7c00 : half;
-	half = bits > 0x7f800000u ? 0x7e00 : half;
-	return (uint16_t)(sign | half);
 }
 
 static inline bool et_type_is_half(enum et_scalar_type type)
