@@ -539,6 +539,17 @@ class Local(Folder):
             self.assertNotRegex(out + err, "[\x00-\x09\x0b-\x1f\x7f-\x9f]")
         self.assertIsInstance(json.loads(self.good("inspect", "--json", hostile)), dict)
 
+    def test_options_of_backends(self):
+        config = self.path("inferd.conf")
+        for overrides in "none", "-depthwise-fp32,-linear-qd8":
+            with open(config, "w", encoding="utf-8") as f:
+                f.write(f"[backend xnnpack]\noverrides = {overrides}\n")
+            self.good("bench", "--local", "--requests", "1", "--config", config, MODEL)
+        with open(config, "w", encoding="utf-8") as f:
+            f.write("[backend xnnpack]\noverrides = -everything\n")
+        self.fails("overrides is all, none or -NAME,-NAME..., not '-everything'", "bench", "--local", "--config", config, MODEL)
+        self.fails("No such file", "bench", "--local", "--config", self.path("absent.conf"), MODEL)
+
     def test_profile(self):
         for command in ("infer", "bench"):
             self.assertIn("--profile FILE", self.good(command, "--help"))
