@@ -66,7 +66,7 @@ static void run(const struct et_xnn_override_run *run)
 	et_xnn_pool_windows_run(run, run_rows, &argmax);
 }
 
-const struct et_xnn_override et_xnn_override_argmax = {
+const struct et_xnn_override et_xnn_override_argmax_pool = {
 	.name = "argmax-pool-fp32",
 	.reason = "correctness: XNNPACK takes neither padding nor windows of one element",
 	.takes = takes,

@@ -90,7 +90,7 @@ static void run(const struct et_xnn_override_run *run)
 	et_xnn_pool_windows_run(run, run_rows, &average);
 }
 
-const struct et_xnn_override et_xnn_override_average = {
+const struct et_xnn_override et_xnn_override_average_pool = {
 	.name = "average-pool",
 	.reason = "correctness: XNNPACK does not take windows that lie wholly in the padding",
 	.takes = takes,

@@ -60,7 +60,7 @@ static void run(const struct et_xnn_override_run *run)
 	et_xnn_threads_parallel_for(run->threads, run_blocks, &conversion, (conversion.n + BLOCK - 1) / BLOCK, GRAIN);
 }
 
-const struct et_xnn_override et_xnn_override_bf16_convert = {
+const struct et_xnn_override et_xnn_override_convert_bf16 = {
 	.name = "convert-bf16",
 	.reason = "correctness: XNNPACK has no bf16",
 	.takes = takes,

@@ -281,7 +281,7 @@ static void run(const struct et_xnn_override_run *run)
 }
 
 const struct et_xnn_override et_xnn_override_binary = {
-	.name = "binary-qs8",
+	.name = "binary",
 	.reason = "correctness: Debian's XNNPACK rounds halves away from 0, refuses some scales, and ends the "
 		  "process at INT32_MIN / -1",
 	.takes = takes,

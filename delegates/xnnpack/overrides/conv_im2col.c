@@ -372,7 +372,7 @@ static bool takes_fp16_deconvolution(const struct et_xnn_payload *payload, const
 	return is_deconvolution(node) && et_xnn_override_is_all_fp16(payload, node) && takes(payload, node);
 }
 
-const struct et_xnn_override et_xnn_override_grouped = {
+const struct et_xnn_override et_xnn_override_conv_grouped = {
 	.name = "conv-grouped-fp32",
 	.reason = "speed: grouped convolutions of ResNeXt and RegNet, 0.63 to 0.95 of the original's time "
 		  "(AVX-512; recorded by layer)",
@@ -382,7 +382,7 @@ const struct et_xnn_override et_xnn_override_grouped = {
 	.run = run,
 };
 
-const struct et_xnn_override et_xnn_override_im2col = {
+const struct et_xnn_override et_xnn_override_deconv_im2col = {
 	.name = "deconv-im2col-fp32",
 	.reason = "correctness: XNNPACK loses NaNs where channels are few, and cannot do outputs smaller than the "
 		  "stride",
@@ -393,7 +393,7 @@ const struct et_xnn_override et_xnn_override_im2col = {
 	.run = run,
 };
 
-const struct et_xnn_override et_xnn_override_im2col_fp16 = {
+const struct et_xnn_override et_xnn_override_conv_im2col_fp16 = {
 	.name = "conv-im2col-fp16",
 	.reason = "correctness: Debian's XNNPACK adds up in floats, the original in halves (AVX512-FP16)",
 	.takes = takes_fp16_convolution,
@@ -403,7 +403,7 @@ const struct et_xnn_override et_xnn_override_im2col_fp16 = {
 	.run = run,
 };
 
-const struct et_xnn_override et_xnn_override_deconvolution_fp16 = {
+const struct et_xnn_override et_xnn_override_deconv_im2col_fp16 = {
 	.name = "deconv-im2col-fp16",
 	.reason = "correctness: Debian's XNNPACK adds up in floats, the original in halves (AVX512-FP16)",
 	.takes = takes_fp16_deconvolution,

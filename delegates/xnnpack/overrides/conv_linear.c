@@ -308,7 +308,7 @@ static bool takes_bf16(const struct et_xnn_payload *payload, const struct et_xnn
 	       payload->values[node->inputs[1]].type == ET_XNN_BF16 && !et_xnn_has_computed_weights(payload, node);
 }
 
-const struct et_xnn_override et_xnn_override_convolution = {
+const struct et_xnn_override et_xnn_override_conv = {
 	.name = "conv-fp32",
 	.reason = "speed: EfficientNet-Lite0 7.8 ms instead of 8.5, YOLO11n 17.9 instead of 19.4 (AVX-512)",
 	.takes = takes_convolution,
@@ -328,7 +328,7 @@ const struct et_xnn_override et_xnn_override_linear = {
 	.run = run,
 };
 
-const struct et_xnn_override et_xnn_override_convolution_fp16 = {
+const struct et_xnn_override et_xnn_override_conv_fp16 = {
 	.name = "conv-fp16",
 	.reason = "correctness: Debian's XNNPACK adds up in floats, the original in halves (AVX512-FP16); "
 		  "ResNet-18 in halves takes 0.79 of the original's time, 3.61 without",

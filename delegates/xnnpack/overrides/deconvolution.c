@@ -314,7 +314,7 @@ static void run(const struct et_xnn_override_run *run)
 	et_xnn_threads_parallel_for(run->threads, run_images, &d, in[0] * d.n_steps, 1 + GRAIN / of_step);
 }
 
-const struct et_xnn_override et_xnn_override_deconvolution = {
+const struct et_xnn_override et_xnn_override_deconv = {
 	.name = "deconv-fp32",
 	.reason = "speed: the transposed convolutions of a U-Net or DCGAN take 0.11 to 0.88 of the original's time "
 		  "(AVX-512; recorded by layer); correctness: XNNPACK loses NaNs where channels are few, and "

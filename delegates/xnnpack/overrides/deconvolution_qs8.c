@@ -570,7 +570,7 @@ static void run(const struct et_xnn_override_run *run)
 	et_xnn_threads_parallel_for(run->threads, run_steps, &images, in[0] * images.n_steps[0], 1 + GRAIN / of_step);
 }
 
-const struct et_xnn_override et_xnn_override_deconvolution_qs8 = {
+const struct et_xnn_override et_xnn_override_deconv_qs8 = {
 	.name = "deconv-qs8",
 	.reason = "speed: a DCGAN's generator takes 0.46, a U-Net 0.53 of the original's time, 1.00 and 1.01 "
 		  "without (AVX512-VNNI)",

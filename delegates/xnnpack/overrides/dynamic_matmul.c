@@ -280,7 +280,7 @@ static void run_matmul(const struct et_xnn_override_run *run)
 	run_product(&product, et_xnn_n_rows(out) / product.n_rows, run->threads);
 }
 
-const struct et_xnn_override et_xnn_override_computed = {
+const struct et_xnn_override et_xnn_override_linear_dynamic = {
 	.name = "linear-dynamic",
 	.reason = "correctness: XNNPACK loses NaNs where columns are few, and Debian's adds up halves in floats",
 	.takes = takes,
@@ -288,7 +288,7 @@ const struct et_xnn_override et_xnn_override_computed = {
 	.run = run,
 };
 
-const struct et_xnn_override et_xnn_override_matmul = {
+const struct et_xnn_override et_xnn_override_matmul_fp16 = {
 	.name = "matmul-fp16",
 	.reason = "correctness: Debian's XNNPACK adds up in floats, the original in halves (AVX512-FP16)",
 	.takes = takes_matmul,

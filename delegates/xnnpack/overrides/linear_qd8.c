@@ -61,7 +61,7 @@ static void run_convert(const struct et_xnn_override_run *run)
 			1 + GRAIN_FLOATS / depth);
 }
 
-const struct et_xnn_override et_xnn_override_convert = {
+const struct et_xnn_override et_xnn_override_convert_qd8 = {
 	.name = "convert-qd8",
 	.reason = "speed: quantizes the rows that linear-qd8 reads; on and off together with it",
 	.takes = takes_convert,

@@ -166,7 +166,7 @@ static void run(const struct et_xnn_override_run *run)
 	et_xnn_pool_windows_run(run, rows, &pool);
 }
 
-const struct et_xnn_override et_xnn_override_pool = {
+const struct et_xnn_override et_xnn_override_max_pool = {
 	.name = "max-pool",
 	.reason = "correctness: XNNPACK does not take some strides, paddings, dilations and limits",
 	.takes = takes,

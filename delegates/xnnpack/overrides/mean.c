@@ -91,8 +91,8 @@ static void run(const struct et_xnn_override_run *run)
 	et_xnn_threads_parallel_for(run->threads, run_blocks, &mean, n_images * mean.n_blocks, 1 + GRAIN / of_block);
 }
 
-const struct et_xnn_override et_xnn_override_mean = {
-	.name = "mean-qs8",
+const struct et_xnn_override et_xnn_override_mean_q8 = {
+	.name = "mean-q8",
 	.reason = "correctness: Debian's XNNPACK rounds before it adds the zero point, the original after; "
 		  "EfficientNet-B0 int8 is the original's to the bit",
 	.takes = takes,

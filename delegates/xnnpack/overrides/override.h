@@ -67,14 +67,15 @@ void et_xnn_override_set_least_work(uint64_t n_products);
 
 /* --- the rows --- */
 
-extern const struct et_xnn_override et_xnn_override_argmax, et_xnn_override_average, et_xnn_override_bf16_convert,
-	et_xnn_override_binary, et_xnn_override_cast, et_xnn_override_computed, et_xnn_override_convert,
-	et_xnn_override_convolution, et_xnn_override_convolution_fp16, et_xnn_override_deconvolution,
-	et_xnn_override_deconvolution_qs8, et_xnn_override_deconvolution_fp16, et_xnn_override_depthwise,
-	et_xnn_override_depthwise_fp16, et_xnn_override_linear_qd8, et_xnn_override_grouped, et_xnn_override_linear,
-	et_xnn_override_linear_bf16, et_xnn_override_linear_fp16, et_xnn_override_matmul, et_xnn_override_mean,
-	et_xnn_override_copy_int32, et_xnn_override_im2col, et_xnn_override_im2col_fp16, et_xnn_override_pool,
-	et_xnn_override_table, et_xnn_override_transpose8;
+extern const struct et_xnn_override et_xnn_override_argmax_pool, et_xnn_override_average_pool,
+	et_xnn_override_convert_bf16, et_xnn_override_binary, et_xnn_override_cast, et_xnn_override_linear_dynamic,
+	et_xnn_override_convert_qd8, et_xnn_override_conv, et_xnn_override_conv_fp16, et_xnn_override_deconv,
+	et_xnn_override_deconv_qs8, et_xnn_override_deconv_im2col_fp16, et_xnn_override_depthwise,
+	et_xnn_override_depthwise_fp16, et_xnn_override_linear_qd8, et_xnn_override_conv_grouped,
+	et_xnn_override_linear, et_xnn_override_linear_bf16, et_xnn_override_linear_fp16, et_xnn_override_matmul_fp16,
+	et_xnn_override_mean_q8, et_xnn_override_copy_int32, et_xnn_override_deconv_im2col,
+	et_xnn_override_conv_im2col_fp16, et_xnn_override_max_pool, et_xnn_override_unary_q8,
+	et_xnn_override_transpose_q8;
 
 /* --- for the rows: nodes and values --- */
 

@@ -275,7 +275,7 @@ static void test_sizes(void **state)
 		choose_build((size_t)i / 3);
 		et_xnn_override_set_least_work(i % 3 ? 0 : UINT64_MAX);
 		test_ok(test_session_begin(&s, bytes, n_bytes, 2, 1 + test_draw(2), &diag), &diag);
-		n_ours += test_has_override(s.model, &et_xnn_override_deconvolution_qs8);
+		n_ours += test_has_override(s.model, &et_xnn_override_deconv_qs8);
 		for (int j = 0; j < N_RUNS; j++) {
 			run(&s, &l);
 			n_below += is_below_stride(&l) && !was_below;
@@ -366,7 +366,7 @@ static void test_large(void **state)
 		et_xnn_override_set_least_work(0);
 		test_ok(test_session_begin(&s, bytes, n_bytes, 2, 1 + (uint32_t)i % 2, &diag), &diag);
 		struct et_xnn_weights_stats stats;
-		assert_true(test_has_override(s.model, &et_xnn_override_deconvolution_qs8));
+		assert_true(test_has_override(s.model, &et_xnn_override_deconv_qs8));
 		run(&s, &l);
 		et_xnn_weights_stats(et_direct_model(s.model)->model->weights, &stats);
 		assert_int_equal(stats.n_packings, 1);

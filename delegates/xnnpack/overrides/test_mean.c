@@ -101,7 +101,7 @@ static size_t check(const struct layer *layer)
 	uint8_t *bytes = make(layer, &n_bytes), scalar = layer->type == ET_XNN_QINT8 ? ET_INT8 : ET_UINT8;
 	test_ok(test_session_begin(&s, bytes, n_bytes, 2, 1 + test_draw(2), &diag), &diag);
 	free(bytes);
-	assert_true(test_has_override(s.model, &et_xnn_override_mean));
+	assert_true(test_has_override(s.model, &et_xnn_override_mean_q8));
 	for (uint32_t shrunk = 0; shrunk < 2 && layer->height > shrunk; shrunk++) {
 		struct layer l = *layer;
 		l.height -= shrunk;

@@ -168,7 +168,8 @@ static void check(const struct layer *layer)
 	if (status == ET_E_NOT_SUPPORTED && layer->type == ET_XNN_FP16 && layer->is_between)
 		return; /* this processor does not compute fp16 */
 	test_ok(status, &diag);
-	assert_true(test_has_override(s.model, layer->is_average ? &et_xnn_override_average : &et_xnn_override_pool));
+	assert_true(test_has_override(s.model,
+		layer->is_average ? &et_xnn_override_average_pool : &et_xnn_override_max_pool));
 	for (uint32_t shrunk = 0; shrunk < 2 && layer->height > shrunk; shrunk++) {
 		struct layer l = *layer;
 		l.height -= shrunk;

@@ -157,7 +157,7 @@ static bool check_table(uint8_t kind, const struct type *in, const struct type *
 	ARG(&args[1], scalar_of(out->type), ET_STATIC, N);
 	for (int i = 0; i < N; i++)
 		args[0].i8[i] = (int8_t)i;
-	bool is_ours = run(&mk, 2, &et_xnn_override_table);
+	bool is_ours = run(&mk, 2, &et_xnn_override_unary_q8);
 	for (size_t i = 0; i < N; i++) {
 		double expected = apply_one(kind, get(in, &args[0], i));
 		assert_int_equal(number_of(out, &args[1], i), round_to(out, expected, -INFINITY, INFINITY));
@@ -200,7 +200,7 @@ static void test_table_between_nodes(void **state)
 	ARG(&args[1], ET_INT8, ET_STATIC, N);
 	for (int i = 0; i < N; i++)
 		args[0].i8[i] = (int8_t)i;
-	assert_true(run(&mk, 2, &et_xnn_override_table));
+	assert_true(run(&mk, 2, &et_xnn_override_unary_q8));
 	for (size_t i = 0; i < N; i++)
 		assert_int_equal(args[1].i8[i], (int)-nearbyint(fmin(fabs((double)args[0].i8[i]), 127) / 2));
 }

@@ -114,7 +114,8 @@ static void compare(const struct form *f, uint32_t n_threads)
 		et_xnn_override_set_least_work(i ? UINT64_MAX : 0);
 		test_ok(test_session_begin(&sessions[i], bytes, n_bytes, f->is_watched ? 3 : 2, n_threads, &diag),
 			&diag);
-		assert_int_equal(test_has_override(sessions[i].model, &et_xnn_override_transpose8), is_ours && i == 0);
+		assert_int_equal(test_has_override(sessions[i].model, &et_xnn_override_transpose_q8),
+			is_ours && i == 0);
 	}
 	/* The conversion is computed along with the transpose, so there is no boundary tensor. */
 	const struct et_xnn_partitions *partitions = &et_direct_model(sessions[0].model)->model->partitions;

@@ -127,8 +127,8 @@ static void run(const struct et_xnn_override_run *run)
 		et_xnn_n_elements(&run->shapes[node->inputs[0]]), GRAIN);
 }
 
-const struct et_xnn_override et_xnn_override_table = {
-	.name = "unary-qs8",
+const struct et_xnn_override et_xnn_override_unary_q8 = {
+	.name = "unary-q8",
 	.reason = "correctness: Debian's XNNPACK rounds halves away from 0 when it makes its table, the original "
 		  "to even",
 	.takes = takes,
