@@ -157,7 +157,7 @@ FILES_MAX = 40  # files of a product folder
 COLUMNS_MAX = 120  # of a comment's line, a tab being eight
 
 LINES_WARN, LINES_MAX = 800, 1000
-SPDX = "/* SPDX-License-Identifier: BSD-3-Clause */"
+SPDX = "/* SPDX-" + "License-Identifier: BSD-3-Clause */"
 ESSAY_MIN, TEST_ESSAY_MIN = 80, 30  # characters of the opening comment
 
 TEXT = (".c", ".h", ".py", ".sh", ".md", ".build", ".options", ".proto", ".conf", ".service", ".socket", ".ini",
