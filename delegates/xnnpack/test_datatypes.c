@@ -282,14 +282,14 @@ static void test_nibbles_in_a_payload_stay(void **state)
 	struct et_xnn_model *model;
 	struct inferd_delegate_model_info info = { .struct_size = sizeof(info) };
 	struct et_xnn_input_slices slices;
-	struct et_xnn_rehearsals rehearsals;
-	et_xnn_rehearsals_init(&rehearsals, &test_allocator);
-	test_ok(et_xnn_compile(&model, &slices, &source, weights, &rehearsals, NULL, SIZE_MAX, &test_allocator, &info,
-			&diag),
+	struct et_xnn_prebuilt_cache prebuilt_cache;
+	et_xnn_prebuilt_cache_init(&prebuilt_cache, &test_allocator);
+	test_ok(et_xnn_compile(&model, &slices, &source, weights, &prebuilt_cache, NULL, SIZE_MAX, &test_allocator,
+			&info, &diag),
 		&diag);
 	et_xnn_input_slices_deinit(&slices, &test_allocator);
 	et_xnn_model_free(model);
-	et_xnn_rehearsals_deinit(&rehearsals);
+	et_xnn_prebuilt_cache_deinit(&prebuilt_cache);
 	et_xnn_weights_free(weights, NULL);
 	free(bytes);
 }

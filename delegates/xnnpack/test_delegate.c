@@ -230,7 +230,7 @@ static void test_memory_has_a_limit(void **state)
 	mx_node(&mk, MX_GLOBAL,
 		&(struct et_xnn_node){ .inputs = { wide }, .outputs = { out }, .flags = XNN_FLAG_KEEP_DIMS });
 	test_refused(refuse(&mk, 2, &diag), ET_E_OUT_OF_RESOURCES, &diag,
-		"XNNPACK node 'XNNStaticConstantPad' (node 0) brings the memory of one context above the "
+		"XNNPACK node 'XNNStaticConstantPad' (node 0) brings the memory of one instance above the "
 		"limit of 2048 MiB");
 }
 
@@ -479,7 +479,7 @@ static void test_compute_table(void **state)
 	}
 	struct et_worker_threads *threads = NULL;
 	test_refused(test_ops->threads_new(test_backend, 0, 0, &threads, &diag), ET_E_INVALID_ARGUMENT, &diag,
-		"a lane of 0 threads");
+		"a worker of 0 threads is not supported");
 }
 
 static void test_device(void **state)

@@ -5,7 +5,7 @@
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/threads.h"
 #include "delegates/xnnpack/allocator.h"
-#include "delegates/xnnpack/prebuilt.h"
+#include "delegates/xnnpack/prebuilt_cache.h"
 #include "delegates/xnnpack/support/test_args.h"
 #include "runtime/platform/platform.h"
 
@@ -209,7 +209,7 @@ static void test_packs_once(void **state)
 }
 
 /* Runtimes are bound to their workspace, and to their threads. */
-static void test_thread_sets_that_cannot_have_them(void **state)
+static void test_workers_that_cannot_take_them(void **state)
 {
 	struct one first, second, wide;
 	struct et_worker_threads *threads = threads_of(1), *wide_threads = threads_of(2);
@@ -326,84 +326,84 @@ static void test_another_thread_s_are_counted(void **state)
 	test_ops->threads_free(threads);
 }
 
-static enum et_status make_one(struct et_xnn_rehearsals *rehearsals, struct et_xnn_prebuilt **ret)
+static enum et_status make_one(struct et_xnn_prebuilt_cache *prebuilt_cache, struct et_xnn_prebuilt **ret)
 {
 	struct et_diag diag = { 0 };
-	return et_xnn_prebuilt_begin(ret, rehearsals, 1, &diag);
+	return et_xnn_prebuilt_cache_begin(ret, prebuilt_cache, 1, &diag);
 }
 
 /* While runtimes are made in the workspace nobody else has it, and nobody waits. */
 static void test_two_at_once(void **state)
 {
-	struct et_xnn_rehearsals rehearsals;
+	struct et_xnn_prebuilt_cache prebuilt_cache;
 	struct et_xnn_prebuilt *prebuilt, *other;
-	struct et_xnn_thread_sets thread_sets;
+	struct et_xnn_worker_spaces spaces;
 	struct inferd_delegate_worker_threads *threads;
 	struct et_diag diag = { 0 };
 	xnn_runtime_t runtimes[1];
-	et_xnn_rehearsals_init(&rehearsals, &test_allocator);
-	et_xnn_thread_sets_init(&thread_sets, &test_allocator);
-	test_ok(et_xnn_threads_new(&threads, &thread_sets, 1, &diag), &diag);
-	assert_int_equal(make_one(&rehearsals, &prebuilt), ET_OK);
-	uint64_t first = et_xnn_prebuilt_end(&rehearsals, prebuilt, true);
+	et_xnn_prebuilt_cache_init(&prebuilt_cache, &test_allocator);
+	et_xnn_worker_spaces_init(&spaces, &test_allocator);
+	test_ok(et_xnn_threads_new(&threads, &spaces, 1, &diag), &diag);
+	assert_int_equal(make_one(&prebuilt_cache, &prebuilt), ET_OK);
+	uint64_t first = et_xnn_prebuilt_cache_end(&prebuilt_cache, prebuilt, true);
 	assert_int_not_equal(first, 0);
-	assert_int_equal(make_one(&rehearsals, &prebuilt), ET_OK);
-	uint64_t second = et_xnn_prebuilt_end(&rehearsals, prebuilt, true);
+	assert_int_equal(make_one(&prebuilt_cache, &prebuilt), ET_OK);
+	uint64_t second = et_xnn_prebuilt_cache_end(&prebuilt_cache, prebuilt, true);
 
-	assert_int_equal(make_one(&rehearsals, &prebuilt), ET_OK);
-	assert_int_equal(make_one(&rehearsals, &other), ET_OK);
+	assert_int_equal(make_one(&prebuilt_cache, &prebuilt), ET_OK);
+	assert_int_equal(make_one(&prebuilt_cache, &other), ET_OK);
 	assert_ptr_not_equal(prebuilt->workspace, other->workspace);
-	assert_int_equal(et_xnn_prebuilt_end(&rehearsals, other, true), 0);
-	assert_false(et_xnn_rehearsals_take(&rehearsals, first, threads, runtimes));
-	et_xnn_rehearsals_drop(&rehearsals, second);
-	assert_ptr_equal(rehearsals.workspace, prebuilt->workspace);
-	uint64_t third = et_xnn_prebuilt_end(&rehearsals, prebuilt, true);
-	assert_false(et_xnn_rehearsals_take(&rehearsals, first, threads, runtimes));
-	assert_false(et_xnn_rehearsals_take(&rehearsals, second, threads, runtimes));
-	assert_non_null(rehearsals.workspace);
-	et_xnn_rehearsals_drop(&rehearsals, third);
-	assert_null(rehearsals.workspace);
+	assert_int_equal(et_xnn_prebuilt_cache_end(&prebuilt_cache, other, true), 0);
+	assert_false(et_xnn_prebuilt_cache_take(&prebuilt_cache, first, threads, runtimes));
+	et_xnn_prebuilt_cache_drop(&prebuilt_cache, second);
+	assert_ptr_equal(prebuilt_cache.workspace, prebuilt->workspace);
+	uint64_t third = et_xnn_prebuilt_cache_end(&prebuilt_cache, prebuilt, true);
+	assert_false(et_xnn_prebuilt_cache_take(&prebuilt_cache, first, threads, runtimes));
+	assert_false(et_xnn_prebuilt_cache_take(&prebuilt_cache, second, threads, runtimes));
+	assert_non_null(prebuilt_cache.workspace);
+	et_xnn_prebuilt_cache_drop(&prebuilt_cache, third);
+	assert_null(prebuilt_cache.workspace);
 
 	/* what failed leaves nothing */
-	assert_int_equal(make_one(&rehearsals, &prebuilt), ET_OK);
-	assert_int_equal(et_xnn_prebuilt_end(&rehearsals, prebuilt, false), 0);
-	assert_null(rehearsals.workspace);
+	assert_int_equal(make_one(&prebuilt_cache, &prebuilt), ET_OK);
+	assert_int_equal(et_xnn_prebuilt_cache_end(&prebuilt_cache, prebuilt, false), 0);
+	assert_null(prebuilt_cache.workspace);
 	et_xnn_threads_free(threads);
-	et_xnn_thread_sets_deinit(&thread_sets);
-	et_xnn_rehearsals_deinit(&rehearsals);
+	et_xnn_worker_spaces_deinit(&spaces);
+	et_xnn_prebuilt_cache_deinit(&prebuilt_cache);
 }
 
 /* As if XNNPACK allocated so much to try a payload. Returns the rehearsal's number. */
-static uint64_t keep_large(struct et_xnn_rehearsals *rehearsals, size_t n_bytes, void **ret_bytes)
+static uint64_t keep_large(struct et_xnn_prebuilt_cache *prebuilt_cache, size_t n_bytes, void **ret_bytes)
 {
 	struct et_xnn_prebuilt *prebuilt;
-	assert_int_equal(make_one(rehearsals, &prebuilt), ET_OK);
+	assert_int_equal(make_one(prebuilt_cache, &prebuilt), ET_OK);
 	*ret_bytes = et_xnn_allocator()->allocate(NULL, n_bytes);
 	assert_non_null(*ret_bytes);
-	return et_xnn_prebuilt_end(rehearsals, prebuilt, true);
+	return et_xnn_prebuilt_cache_end(prebuilt_cache, prebuilt, true);
 }
 
 /* What is in no account is not much. */
 static void test_large_ones_are_not_kept(void **state)
 {
-	enum { TOO_LARGE = (16 << 20) + 1, FP16 = (8 << 20) + 1 };
-	struct et_xnn_rehearsals rehearsals;
+	enum { TOO_LARGE = (16 << 20) + 1, HALF_OF_LIMIT = (8 << 20) + 1 };
+	struct et_xnn_prebuilt_cache prebuilt_cache;
 	void *bytes[5];
 	uint64_t n_before = et_xnn_memory_held();
-	et_xnn_rehearsals_init(&rehearsals, &test_allocator);
-	assert_int_equal(keep_large(&rehearsals, TOO_LARGE, &bytes[0]), 0);
-	assert_null(rehearsals.workspace);
+	et_xnn_prebuilt_cache_init(&prebuilt_cache, &test_allocator);
+	assert_int_equal(keep_large(&prebuilt_cache, TOO_LARGE, &bytes[0]), 0);
+	assert_null(prebuilt_cache.workspace);
 	for (uint32_t i = 0; i < 2; i++) {
-		uint64_t number = keep_large(&rehearsals, FP16, &bytes[1 + 2 * i]);
+		uint64_t number = keep_large(&prebuilt_cache, HALF_OF_LIMIT, &bytes[1 + 2 * i]);
 		assert_int_not_equal(number, 0);
-		assert_int_equal(keep_large(&rehearsals, FP16, &bytes[2 + 2 * i]), 0);
-		et_xnn_rehearsals_drop(&rehearsals, number);
-		assert_null(rehearsals.workspace);
+		assert_int_equal(keep_large(&prebuilt_cache, HALF_OF_LIMIT, &bytes[2 + 2 * i]), 0);
+		et_xnn_prebuilt_cache_drop(&prebuilt_cache, number);
+		assert_null(prebuilt_cache.workspace);
 	}
 	for (uint32_t i = 0; i < 5; i++)
 		et_xnn_allocator()->deallocate(NULL, bytes[i]);
 	assert_int_equal(et_xnn_memory_held(), n_before);
-	et_xnn_rehearsals_deinit(&rehearsals);
+	et_xnn_prebuilt_cache_deinit(&prebuilt_cache);
 }
 
 struct traffic {
@@ -460,7 +460,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		TEST(first_instances_make_nothing),
 		TEST(packs_once),
-		TEST(thread_sets_that_cannot_have_them),
+		TEST(workers_that_cannot_take_them),
 		TEST(spares_go),
 		TEST(what_is_made_anew_is_not_handed_over),
 		TEST(nobody_asks),

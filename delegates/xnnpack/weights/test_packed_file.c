@@ -164,7 +164,7 @@ static void test_broken_bodies(void **state)
 	assert_int_equal(packed.n_models, 1);
 
 	/* a body that ends anywhere within its tables or its last row */
-	size_t last = 0, n_tables = (size_t)((const uint8_t *)(packed.model + 1) - store.bytes);
+	size_t last = 0, n_tables = (size_t)((const uint8_t *)(packed.models + 1) - store.bytes);
 	for (uint32_t i = 0; i < packed.n_rows; i++)
 		last = packed.rows[i].offset + packed.rows[i].n_bytes > last
 			       ? packed.rows[i].offset + packed.rows[i].n_bytes

@@ -511,7 +511,7 @@ static void open_for_threads(void)
 	test_backend = entry.backend;
 }
 
-static void test_two_thread_sets_at_once(void **state)
+static void test_two_workers_at_once(void **state)
 {
 	struct et_diag diag = { 0 };
 	struct et_model *model;
@@ -632,7 +632,7 @@ int main(void)
 		TEST(dead_nodes),
 		TEST(second_instance_packs_nothing),
 		TEST(payload_may_go),
-		TEST(two_thread_sets_at_once),
+		TEST(two_workers_at_once),
 		TEST(programs_at_once),
 		TEST(one_workspace_a_thread),
 	};
