@@ -45,14 +45,13 @@ struct inferd_delegate_instance {
 	bool is_set_up;            /* the runtimes have the pointers in memory */
 	bool is_empty; /* no output has elements: these shapes go to no runtime, and there is nothing to do */
 	struct et_xnn_shape *in_shapes, *out_shapes;
-	struct et_xnn_shape *shapes; /* one for each value */
-	struct et_xnn_shape
-		*made_for;       /* one for each value: the shapes in the runtimes' graphs; NULL: they have none */
-	void **memory;           /* one for each value: the memory of arguments and boundary tensors */
-	size_t *offsets;         /* one for each boundary tensor, in the worker's memory */
-	size_t n_boundary_bytes; /* bytes of all boundary tensors together */
-	void *boundary_memory;   /* where they were at the last setup */
-	int64_t n_counted;       /* bytes that were counted for the worker */
+	struct et_xnn_shape *shapes;   /* one for each value */
+	struct et_xnn_shape *made_for; /* one for each value: shapes that the graphs contain; NULL: they contain none */
+	void **memory;                 /* one for each value: the memory of arguments and boundary tensors */
+	size_t *offsets;               /* one for each boundary tensor, in the worker's memory */
+	size_t n_boundary_bytes;       /* bytes of all boundary tensors together */
+	void *boundary_memory;         /* where they were at the last setup */
+	int64_t n_counted;             /* bytes that were counted for the worker */
 	struct xnn_external_value *externals; /* scratch: for one partition */
 	uint32_t *ids;                        /* scratch: one for each value */
 	uint64_t *times_ns;                   /* one for each partition; NULL: overrides are not measured */

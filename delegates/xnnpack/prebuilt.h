@@ -16,7 +16,7 @@ struct et_xnn_prebuilt {
 	struct et_list_node node; /* in the Program's cache, or among a worker's spare runtimes */
 	uint64_t number;          /* unique in the process */
 	xnn_workspace_t workspace;
-	bool is_cached; /* the workspace is the cache's, and the runtimes may stay in it */
+	bool is_cached;   /* the workspace is the cache's, and the runtimes may stay in it */
 	bool is_unwanted; /* to be deleted as soon as the workspace is free */
 	uint64_t n_held;  /* bytes that XNNPACK allocated for it; until it has ended, what the thread held before */
 	uint32_t n_runtimes;

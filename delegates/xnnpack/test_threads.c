@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A lane's threads: they look around inside a run, and rest when told. What pthreadpool is asked for is what
- * this test puts in its place sees. */
+/* A worker's threads spin inside a run, and rest when told. The test replaces pthreadpool's functions, and sees what
+ * is asked of them. */
 #include "delegates/xnnpack/hardware_config.h"
 #include "delegates/xnnpack/threads.h"
 #include "runtime/platform/platform.h"
@@ -16,7 +16,7 @@ enum { N_THREADS = 3, N = 1000 };
 static uint32_t last_flags;
 static unsigned n_loops, n_rests;
 
-/* The library's, as far as the lane uses it; in the calling thread. */
+/* The functions of pthreadpool that worker threads use; they run in the calling thread. */
 void pthreadpool_parallelize_1d_tile_1d(pthreadpool_t threads, pthreadpool_task_1d_tile_1d_t fn, void *arg,
 	size_t range, size_t tile, uint32_t flags)
 {
@@ -29,7 +29,7 @@ void pthreadpool_parallelize_1d_tile_1d(pthreadpool_t threads, pthreadpool_task_
 void pthreadpool_parallelize_1d(pthreadpool_t threads, pthreadpool_task_1d_t fn, void *arg, size_t range,
 	uint32_t flags)
 {
-	/* One piece runs where it is asked for: nobody would hear of the flag. */
+	/* One piece would run in the calling thread, and no other thread would see the flag. */
 	assert_true(range > 1);
 	n_rests++;
 	last_flags = flags;

@@ -123,7 +123,7 @@ enum et_status et_xnn_payload_spread_transposes(struct et_xnn_payload *payload, 
 			nodes[n] = payload->nodes[i];
 		n += join ? join->kind->n_inputs + 1 : 1;
 	}
-	/* without those joins that were read by such transposes, whose output nobody reads any more */
+	/* count readers anew; the old concatenations have no reader any more */
 	for (uint32_t i = 0; i < payload->n_values; i++)
 		payload->values[i].n_users = 0;
 	for (uint32_t i = 0; i < n; i++) {

@@ -136,8 +136,8 @@ struct et_xnn_node {
 	uint32_t flags;
 	bool is_view;       /* input and output are the same memory: there is nothing to do */
 	bool is_overridden; /* an override computes it, not XNNPACK (partition.c) */
-	bool is_rounded; /* conv_linear.c rounds the results to bf16 values (lower_bf16.c) */
-	bool is_gone; /* the caller does it: the node and its inner value are no longer used (dim_order.c) */
+	bool is_rounded;    /* conv_linear.c rounds the results to bf16 values (lower_bf16.c) */
+	bool is_gone;       /* the caller's argument is in the right order already: skip the node (dim_order.c) */
 	uint32_t inputs[ET_XNN_MAX_INPUTS]; /* values; NONE for a bias that is absent */
 	uint32_t outputs[ET_XNN_MAX_OUTPUTS];
 	uint32_t numbers[ET_XNN_N_NUMBERS];

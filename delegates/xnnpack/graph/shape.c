@@ -16,9 +16,6 @@
 
 #include <stdio.h>
 
-#define MAX_ELEMENTS    ET_XNN_MAX_ELEMENTS
-#define MAX_INDIRECTION ET_XNN_MAX_INDIRECTION
-
 #define INFER(name)                                                                                              \
 	enum et_status et_xnn_infer_##name(const struct et_xnn_payload *payload, const struct et_xnn_node *node, \
 		struct et_xnn_shape *shapes, struct et_diag *diag)
@@ -29,7 +26,7 @@ bool et_xnn_is_sane(const struct et_xnn_shape *shape)
 	for (uint32_t i = 0; i < shape->n_dims; i++) {
 		if (shape->dims[i] == 0)
 			continue;
-		if (shape->dims[i] > MAX_ELEMENTS || n > MAX_ELEMENTS / shape->dims[i])
+		if (shape->dims[i] > ET_XNN_MAX_ELEMENTS || n > ET_XNN_MAX_ELEMENTS / shape->dims[i])
 			return false;
 		n *= shape->dims[i];
 	}
@@ -170,7 +167,7 @@ INFER(fully_connected)
 static uint64_t window_positions(uint64_t size, uint64_t before, uint64_t after, uint64_t kernel, uint64_t stride,
 	uint64_t dilation, uint64_t if_larger)
 {
-	if (size == 0 || size > MAX_ELEMENTS || kernel == 0 || stride == 0 || dilation == 0)
+	if (size == 0 || size > ET_XNN_MAX_ELEMENTS || kernel == 0 || stride == 0 || dilation == 0)
 		return 0;
 	uint64_t padded = size + before + after;      /* at most 2^31 + 2 * 2^32 */
 	uint64_t reach = (kernel - 1) * dilation + 1; /* below 2^64 */
@@ -189,7 +186,7 @@ static enum et_status slide(const struct et_xnn_node *node, const struct et_xnn_
 		return bad_shape(diag, node, in);
 	struct et_xnn_shape out = { .n_dims = 4, .dims = { in->dims[0], height, width, n_channels } };
 	uint64_t kernel = (uint64_t)n[ET_XNN_KERNEL_H] * n[ET_XNN_KERNEL_W];
-	if (!et_xnn_is_sane(&out) || kernel > MAX_INDIRECTION / (height * width))
+	if (!et_xnn_is_sane(&out) || kernel > ET_XNN_MAX_INDIRECTION / (height * width))
 		return bad_shape(diag, node, in);
 	*ret_out = out;
 	return ET_OK;
@@ -202,8 +199,9 @@ static enum et_status check_groups(const struct et_xnn_node *node, const struct 
 {
 	const uint32_t *n = node->numbers;
 	uint64_t group_in = n[ET_XNN_GROUP_IN], group_out = n[ET_XNN_GROUP_OUT], groups = n[ET_XNN_GROUPS];
-	if (group_in == 0 || group_out == 0 || groups == 0 || group_in > MAX_ELEMENTS || group_out > MAX_ELEMENTS ||
-		groups > MAX_ELEMENTS || groups * group_in > MAX_ELEMENTS || groups * group_out > MAX_ELEMENTS ||
+	if (group_in == 0 || group_out == 0 || groups == 0 || group_in > ET_XNN_MAX_ELEMENTS ||
+		group_out > ET_XNN_MAX_ELEMENTS || groups > ET_XNN_MAX_ELEMENTS ||
+		groups * group_in > ET_XNN_MAX_ELEMENTS || groups * group_out > ET_XNN_MAX_ELEMENTS ||
 		(is_depthwise && group_in != 1))
 		return et_xnn_node_fail(diag, ET_E_INVALID_PROGRAM, node,
 			"has %u groups of %u input and %u output channels", n[ET_XNN_GROUPS], n[ET_XNN_GROUP_IN],
@@ -277,7 +275,7 @@ INFER(deconvolution)
 		out.dims[1 + axis] = whole - padding;
 	}
 	uint64_t kernel = (uint64_t)n[ET_XNN_KERNEL_H] * n[ET_XNN_KERNEL_W];
-	if (!et_xnn_is_sane(&out) || kernel > MAX_INDIRECTION / (out.dims[1] * out.dims[2]))
+	if (!et_xnn_is_sane(&out) || kernel > ET_XNN_MAX_INDIRECTION / (out.dims[1] * out.dims[2]))
 		return bad_shape(diag, node, in);
 	shapes[node->outputs[0]] = out;
 	return ET_OK;
@@ -348,7 +346,7 @@ INFER(resize)
 {
 	const struct et_xnn_shape *in = &shapes[node->inputs[0]];
 	uint64_t height = node->numbers[ET_XNN_NEW_H], width = node->numbers[ET_XNN_NEW_W];
-	if (in->n_dims != 4 || height == 0 || width == 0 || height > MAX_INDIRECTION / 4 / width)
+	if (in->n_dims != 4 || height == 0 || width == 0 || height > ET_XNN_MAX_INDIRECTION / 4 / width)
 		return bad_shape(diag, node, in);
 	struct et_xnn_shape out = { .n_dims = 4, .dims = { in->dims[0], height, width, in->dims[3] } };
 	shapes[node->outputs[0]] = out;
@@ -390,7 +388,7 @@ INFER(reshape)
 			open = i;
 			continue;
 		}
-		if (out.dims[i] > MAX_ELEMENTS || n * out.dims[i] > MAX_ELEMENTS)
+		if (out.dims[i] > ET_XNN_MAX_ELEMENTS || n * out.dims[i] > ET_XNN_MAX_ELEMENTS)
 			return bad_shape(diag, node, in);
 		n *= out.dims[i];
 	}

@@ -47,11 +47,12 @@ static bool is_quantized_alike(const struct et_xnn_value *a, const struct et_xnn
 	return a->type == b->type && a->scale == b->scale && a->zero_point == b->zero_point;
 }
 
-/* Whether the node converts between @from, of fp32, and @to, of 8 bits, in either direction. */
-static bool is_convert(const struct et_xnn_payload *payload, const struct et_xnn_node *node, uint32_t from, uint32_t to)
+/* Whether @node, which converts between the two values in either direction, converts between fp32 and 8 bits. */
+static bool is_convert(const struct et_xnn_payload *payload, const struct et_xnn_node *node, uint32_t float_value,
+	uint32_t byte_value)
 {
-	return node->kind->types == ET_XNN_TYPES_CONVERT && payload->values[from].type == ET_XNN_FP32 &&
-	       et_xnn_is_8_bit(&payload->values[to]) && is_plain(&payload->values[to]);
+	return node->kind->types == ET_XNN_TYPES_CONVERT && payload->values[float_value].type == ET_XNN_FP32 &&
+	       et_xnn_is_8_bit(&payload->values[byte_value]) && is_plain(&payload->values[byte_value]);
 }
 
 static bool quantizes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)

@@ -12,7 +12,7 @@
  * meaning, or one with each bias (et_xnn_weights_claim), and they are never freed while this object lives. Pointers
  * that were not claimed (XNNPACK converts some kernels into a temporary first) are never found by key: their packed
  * weights are found by their bytes. A seed is made of numbers of channels and the like, XORed with each other, so a
- * file can choose it. So the key also says whether an override packed the weights, and the size is compared.
+ * file can choose it. So a look-up also compares whether an override packed the weights, and their size if known.
  *
  * An insertion cannot fail: its memory was reserved before, and XNNPACK would not look at the answer.
  *
@@ -101,7 +101,8 @@ static uint64_t n_behind(const struct et_xnn_weights *weights, const struct et_x
 	return weights->n_file_bytes - end;
 }
 
-/* @n_bytes: how long the answer must be. XNNPACK does not say it (0); for rows of a file the checksum alone would. */
+/* @n_bytes: how long the answer must be. XNNPACK does not say it (0): then only the checksum of a store's file
+ * vouches for the length of a row. */
 static size_t look_up_for(struct et_xnn_weights *weights, const struct xnn_weights_cache_look_up_key *key,
 	size_t n_bytes, bool is_override)
 {
