@@ -57,12 +57,13 @@ MAY_INCLUDE = {
     # tries delegates of both kinds
     "delegates/check": CORE + PLATFORM + ["delegates", "delegates/direct", "delegates/plugin/proxy"],
     "delegates/xnnpack/ukernels": BASE,
-    "delegates/xnnpack/graph": XNNPACK,
+    "delegates/xnnpack/allocator.h": [],
+    "delegates/xnnpack/graph": XNNPACK + ["delegates/xnnpack/allocator.h"],
     "delegates/xnnpack/weights": XNNPACK + ["delegates/xnnpack/graph"],
     "delegates/xnnpack/overrides": XNNPACK + ["delegates/xnnpack/graph", "delegates/xnnpack/threads.h"],
     "delegates/xnnpack/threads.h": XNNPACK + ["delegates/xnnpack/graph"],
     "delegates/xnnpack": XNNPACK + ["delegates/xnnpack/graph", "delegates/xnnpack/weights", "delegates/xnnpack/overrides",
-                                    "delegates/xnnpack/threads.h"],
+                                    "delegates/xnnpack/threads.h", "delegates/xnnpack/allocator.h"],
     "ipc": PLATFORM,
     "config": BASE,
     # A request's way through the daemon: client -> model -> queue; what comes back comes through tables of events.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Arguments that lie as XNNPACK wants them: the same results, to the last bit, whichever of them do. */
+/* Arguments in the dimension order that XNNPACK wants: the results are the same to the last bit, whichever arguments
+ * have it. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/support/test_args.h"
 
@@ -13,8 +14,8 @@ enum { N_ARGS = 5, N_OUTPUTS = 12, CHANNELS_LAST = 7 /* bits of those that would
 
 static const uint8_t last[] = { 0, 2, 3, 1 };
 
-/* Two arguments joined, transposed, a convolution over them; what comes out transposed, and by itself; and a fourth output
- * that is only moved about. */
+/* Two arguments are concatenated, transposed and convolved. The outputs are the result transposed, the result
+ * itself, and one that is only moved. */
 static void make(struct make_xnn *mk)
 {
 	static const float weights[2 * 3] = { 0.5f, -1, 2, 0.25f, 3, -0.125f };
@@ -44,7 +45,7 @@ static void make(struct make_xnn *mk)
 		&(struct et_xnn_node){
 			.inputs = { inner }, .outputs = { out }, .n_list = { 4 }, .list = { { 0, 3, 1, 2 } } });
 	mx_node(mk, MX_SIGMOID, &(struct et_xnn_node){ .inputs = { inner }, .outputs = { plain } });
-	/* an output that is read again is nobody else's business */
+	/* an output that another node reads keeps its order */
 	mx_node(mk, MX_ADD, &(struct et_xnn_node){ .inputs = { plain, plain }, .outputs = { twice } });
 }
 
@@ -65,7 +66,7 @@ static float *element(struct arg *arg, size_t i)
 	return &arg->f32[at];
 }
 
-/* With the arguments of the bits @taken channels last. */
+/* Run with the arguments whose bits are in @taken channels last. */
 static void compute(uint32_t taken, float outputs[3][N_OUTPUTS])
 {
 	struct make_xnn mk;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Filters and biases of half floats: the same results as of floats that say the same. Layers of halves throughout. Rows of them quantized at run time. And what
- * no convolution may be given. */
+/* Filters and biases of fp16 give the same results as fp32 ones with the same numbers. Also layers that are fp16
+ * throughout, rows of fp16 quantized at run time, and filters that no convolution may be given. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/ukernels/depthwise.h"
 #include "delegates/xnnpack/ukernels/gemm.h"
@@ -39,7 +39,7 @@ static const struct layer {
 	{ MX_LINEAR, 31, 32, 1, 1, 1, 0 },
 };
 
-/* Of small multiples of 1/4, as type @type has them. */
+/* Small multiples of 1/4, in datatype @type. */
 static uint32_t make_constant(struct make_xnn *mk, uint32_t type, const uint32_t *dims, uint32_t n_dims)
 {
 	static float floats[MOST_TAPS];
@@ -107,7 +107,7 @@ static enum et_status run(const struct layer *l, uint32_t type, uint32_t filter_
 	return status;
 }
 
-/* Every one of half or single floats, with a filter and a bias of these. */
+/* Every layer of fp16 or fp32, with a filter and a bias of fp16 or fp32. */
 static void test_weights_of_fp16(void **state)
 {
 	static const uint32_t types[] = { ET_XNN_FP32, ET_XNN_FP16 };
@@ -121,7 +121,7 @@ static void test_weights_of_fp16(void **state)
 			enum et_status status = run(&layers[i], type, ET_XNN_FP32, bias ? ET_XNN_FP32 : 0, &as_floats,
 				&diag);
 			if (type == ET_XNN_FP16 && status == ET_E_NOT_SUPPORTED)
-				continue; /* this processor computes no halves */
+				continue; /* this processor has no fp16 arithmetic */
 			test_ok(status, &diag);
 			test_ok(run(&layers[i], type, ET_XNN_FP16, bias, &as_fp16, &diag), &diag);
 			assert_memory_equal(as_floats.f32, as_fp16.f32, sizeof(as_floats.f32));
@@ -132,7 +132,7 @@ static void test_weights_of_fp16(void **state)
 		}
 }
 
-/* Sums of quarters are exact in halves, too: who makes them is all one. */
+/* Sums of quarters are exact in fp16, too, so the result does not depend on the kernel. */
 static void test_layers_of_fp16(void **state)
 {
 	static struct arg as_floats, as_fp16;
@@ -145,16 +145,17 @@ static void test_layers_of_fp16(void **state)
 		test_ok(run(l, ET_XNN_FP32, ET_XNN_FP32, has_bias ? ET_XNN_FP32 : 0, &as_floats, &diag), &diag);
 		enum et_status status = run(l, ET_XNN_FP16, ET_XNN_FP16, has_bias ? ET_XNN_FP16 : 0, &as_fp16, &diag);
 		if (status == ET_E_NOT_SUPPORTED)
-			skip(); /* this processor computes no halves */
+			skip(); /* this processor has no fp16 arithmetic */
 		test_ok(status, &diag);
 		for (size_t j = 0; j < n; j++)
 			assert_true(et_xnn_from_fp16(as_fp16.f16[j]) == as_floats.f32[j]);
 	}
 }
 
-/* Where the processor multiplies halves, layers are ours, however small, but for what XNNPACK does as depthwise; and depthwise ones
- * of usual filters and channels enough, or that make several channels of one. */
-static void test_whose_fp16(void **state)
+/* If the processor has fp16 arithmetic, an override does fp16 layers of any size, except those that XNNPACK does as
+ * depthwise; and depthwise convolutions with usual filters and enough channels, or with several outputs for each
+ * channel. */
+static void test_which_fp16_layers_are_overridden(void **state)
 {
 	et_xnn_override_set_least_work(0);
 	for (size_t i = 0; i < sizeof(layers) / sizeof(*layers); i++) {
@@ -179,8 +180,8 @@ static void test_whose_fp16(void **state)
 	}
 }
 
-/* One row's products with 8-bit filters, as rows are defined to be quantized: with a scale that nothing but a float has rounded,
- * and a zero point at the end of the range that it hits better. */
+/* One row's products with 8-bit filters, with rows quantized as defined: the scale is rounded to fp32 only, and the
+ * zero point is at the end of the range that it represents better. */
 static void plain_rows(const float *x, const int8_t *taps, uint32_t n_in, uint32_t n_out, double *ret)
 {
 	float least = 0, most = 0;
@@ -203,7 +204,7 @@ static void plain_rows(const float *x, const int8_t *taps, uint32_t n_in, uint32
 	}
 }
 
-/* Also where steps are so small that no half says how many there are to 1, and where they are large. */
+/* Also with scales so small that fp16 cannot hold their reciprocal, and with large scales. */
 static void test_rows_of_fp16(void **state)
 {
 	enum { IN = 64, OUT = 4, ROWS = 4, N_DRAWS = 8 };
@@ -242,7 +243,7 @@ static void test_rows_of_fp16(void **state)
 		}
 		enum et_status status = test_run_once(&mk, args, 2, &diag);
 		if (status == ET_E_NOT_SUPPORTED)
-			skip(); /* this processor computes no halves */
+			skip(); /* this processor has no fp16 arithmetic */
 		test_ok(status, &diag);
 		for (uint32_t i = 0; i < ROWS; i++) {
 			double expected[OUT];
@@ -253,8 +254,8 @@ static void test_rows_of_fp16(void **state)
 	}
 }
 
-/* XNNPACK asserts that a convolution's filter is of a datatype that it knows. */
-static void test_filters_of_none(void **state)
+/* XNNPACK asserts that a convolution's filter has a datatype that it supports. */
+static void test_filters_of_unsupported_datatypes(void **state)
 {
 	static const uint32_t inputs[] = { ET_XNN_FP32, ET_XNN_FP16, ET_XNN_QINT8, ET_XNN_QUINT8 };
 	static const uint32_t filters[] = { ET_XNN_FP16, ET_XNN_FP32, ET_XNN_INT32, ET_XNN_QINT32 };
@@ -295,7 +296,7 @@ static void test_filters_of_none(void **state)
 	}
 }
 
-/* Every half there is comes back, and what lies between two goes to the nearer one. */
+/* Every fp16 number survives the conversion to fp32 and back; numbers between two go to the nearer one. */
 static void test_conversions(void **state)
 {
 	for (uint32_t fp16 = 0; fp16 <= UINT16_MAX; fp16++) {
@@ -320,7 +321,8 @@ static void test_conversions(void **state)
 	assert_int_equal(et_xnn_to_fp16(0x1p-26f), 0);
 }
 
-/* Short rows are ours where there is enough to do, what XNNPACK makes of them but for its rounding of sums to halves. */
+/* An override does a softmax of short rows if there is enough work. Its results are XNNPACK's, but without rounding
+ * sums to fp16. */
 static void test_softmax(void **state)
 {
 	enum { OF_EACH = 2, MOST_NUMBERS = ET_SOFTMAX_FP16_MOST + 1 };
@@ -365,7 +367,7 @@ static void test_softmax(void **state)
 	}
 }
 
-/* Rows that were short in the file and are not at run time. */
+/* Rows that are short in the file, and long at run time. */
 static void test_longer_softmax(void **state)
 {
 	enum { OF_FILE = 24, LONG = ET_SOFTMAX_FP16_MOST + 40 };
@@ -411,12 +413,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_weights_of_fp16, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_layers_of_fp16, test_set_up, test_tear_down),
-		cmocka_unit_test_setup_teardown(test_whose_fp16, test_set_up, test_tear_down),
+		cmocka_unit_test_setup_teardown(test_which_fp16_layers_are_overridden, test_set_up, test_tear_down),
 		cmocka_unit_test(test_conversions),
 		cmocka_unit_test_setup_teardown(test_rows_of_fp16, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_softmax, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_longer_softmax, test_set_up, test_tear_down),
-		cmocka_unit_test_setup_teardown(test_filters_of_none, test_set_up, test_tear_down),
+		cmocka_unit_test_setup_teardown(test_filters_of_unsupported_datatypes, test_set_up, test_tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
