@@ -120,7 +120,7 @@ static void describe_program(const struct inf_model *sv, struct inf_program_stat
 		.frame_bytes = (sv->info->n_activation_bytes + sv->info->n_frame_bytes) * n_frames,
 		.requests = get(&sv->stats.n_success) + get(&sv->stats.n_fail),
 		.copied_bytes = get(&sv->stats.copied_bytes),
-		.median_ns = inf_model_median_ns(sv),
+		.median_ns = inf_run_stats_median_ns(&sv->stats),
 		.instance_bytes = inf_model_use(sv).n_instances,
 	};
 }
@@ -203,7 +203,7 @@ static bool list_programs(const struct inf_server *server, struct et_pool *pool,
 	struct inf_program_status *programs = ET_POOL_NEW_ARRAY(pool, struct inf_program_status, count(list));
 	for (const struct et_list_node *node = list->next; node != list && programs; node = node->next) {
 		const struct inf_model *sv = ET_CONTAINER_OF(node, const struct inf_model, node);
-		if (sv->state == INF_MODEL_READY)
+		if (inf_model_is_loaded(sv))
 			describe_program(sv, &programs[status->n_programs++]);
 	}
 	status->programs = programs;
@@ -329,7 +329,7 @@ void inf_answer_statistics(struct inf_session *s, uint64_t id, const char *model
 	size_t n = 0;
 	for (const struct et_list_node *node = models->next; node != models && all; node = node->next) {
 		const struct inf_model *sv = ET_CONTAINER_OF(node, struct inf_model, node);
-		const struct inf_model_counts *st = &sv->stats;
+		const struct inf_run_stats *st = &sv->stats;
 		if (sv->state == INF_MODEL_FAILED || (model[0] && strcmp(sv->model, model)) ||
 			(version[0] && strcmp(sv->version, version)))
 			continue;
@@ -398,6 +398,27 @@ void inf_answer_metadata(struct inf_session *s, uint64_t id, struct inf_model *s
 	et_pool_deinit(&pool);
 }
 
+/* The state as the protocol knows it: an abandoned model serves no client, a succeeded or replaced one no new client. */
+static enum inf_model_state public_state(const struct inf_model *model)
+{
+	if (model->state == INF_MODEL_FAILING)
+		return INF_MODEL_LOADING;
+	if (model->state == INF_MODEL_ABANDONED)
+		return INF_MODEL_FAILED;
+	return model->state == INF_MODEL_SUCCEEDED || model->is_replaced ? INF_MODEL_UNLOADING : model->state;
+}
+
+/* Its name in the protocol (ipc/inferd.proto). */
+static const char *public_name(enum inf_model_state state)
+{
+	static const char *const names[INF_N_MODEL_STATES] = { [INF_MODEL_UNLOADED] = "UNLOADED",
+		[INF_MODEL_FAILED] = "FAILED",
+		[INF_MODEL_UNLOADING] = "UNLOADING",
+		[INF_MODEL_LOADING] = "LOADING",
+		[INF_MODEL_READY] = "READY" };
+	return names[state];
+}
+
 /* How far a state is from serving; the nearest one of a model's files is the model's. */
 static int nearness(enum inf_model_state state)
 {
@@ -417,17 +438,14 @@ static void describe_model(struct inf_server *server, struct inf_model_index *in
 	enum inf_model_state state = INF_MODEL_UNLOADED;
 	char why[INF_MAX_TEXT + 1];
 	bool is_refused;
-	if (inf_repository_why(server->repository, v->model, v->version, why, sizeof(why), &is_refused))
+	if (inf_repository_diagnose(server->repository, v->model, v->version, why, sizeof(why), &is_refused))
 		index->reason = et_pool_strndup(pool, why, strlen(why));
 	for (const struct et_list_node *node = models->next; node != models; node = node->next) {
 		const struct inf_model *sv = ET_CONTAINER_OF(node, struct inf_model, node);
 		if (sv->is_uploaded || strcmp(sv->model, v->model) || strcmp(sv->version, v->version))
 			continue;
 		index->memory_bytes += inf_model_memory(sv);
-		/* what has lost its backend serves nobody, what has a successor nobody new */
-		enum inf_model_state now = sv->is_given_up                    ? INF_MODEL_FAILED
-					   : sv->successor || sv->is_replaced ? INF_MODEL_UNLOADING
-									      : sv->state;
+		enum inf_model_state now = public_state(sv);
 		/* A variant, or a method, that failed is no more than its own reason: others may do. */
 		if (sv->state == INF_MODEL_FAILED || nearness(now) <= nearness(state))
 			continue;
@@ -441,7 +459,7 @@ static void describe_model(struct inf_server *server, struct inf_model_index *in
 			(unsigned long)geteuid());
 	if (state == INF_MODEL_UNLOADED && (is_refused || !v->n))
 		state = INF_MODEL_FAILED;
-	index->state = inf_model_state_name(state);
+	index->state = public_name(state);
 	*ret = state;
 }
 

@@ -229,6 +229,8 @@ struct inf_method *inf_method_unref(struct inf_method *method)
 	if (method->first != method) {
 		model->n_sharing--;
 		method->first->n_sharing--;
+		if (method->first->model->successor) /* it may move now */
+			inf_server_method_idle(method->server);
 		inf_method_unref(method->first);
 	}
 	if (model->n_methods)

@@ -27,10 +27,11 @@ struct inf_method {
 	/* Whose state it shares, a reference; itself where it has its own. Those that share one are as one Method to the queues:
 	 * of that first one, what is below up to is_suspended counts for all, and its stream begins where its own runs do. */
 	struct inf_method *first;
-	struct inf_stream stream;  /* under the queue's lock */
-	_Atomic(uint32_t) n_jobs;  /* in flight, also those whose binding was given back */
-	_Atomic(uint32_t) n_stuck; /* of them: given up, but a worker is still in it */
-	uint32_t n_sharing;        /* others that share its state; none of them changes to another variant */
+	struct inf_stream stream;    /* under the queue's lock */
+	_Atomic(uint32_t) n_jobs;    /* in flight, also those whose binding was given back */
+	_Atomic(uint32_t) n_stuck;   /* of them: given up, but a worker is still in it */
+	uint32_t n_sharing;          /* others that share its state; none of them changes to another variant */
+	_Atomic(bool) wants_to_move; /* to its model's successor, when its last request has ended (model/fallback.h) */
 	/* Its state is being reset, or made anew for another variant, beside the loop: no requests meanwhile. */
 	bool is_suspended;
 	struct inf_server *server;

@@ -194,7 +194,7 @@ static void encode(struct inf_binding *b, enum inf_status status, const char *er
 	if (rc < 0)
 		buffer->n_bytes = 0;
 	et_fbw_deinit(&writer);
-	inf_model_count(b->method->model, status == INF_OK, queue_ns, job->run_ns, job->cost_ns,
+	inf_run_stats_add(&b->method->model->stats, status == INF_OK, queue_ns, job->run_ns, job->cost_ns,
 		job->has_begun ? job->run.n_copied_bytes : 0);
 	inf_server_count(b->method->server, status == INF_OK, job->has_begun ? job->run.n_copied_bytes : 0);
 	set_state(b, INF_JOB_DONE);
@@ -240,9 +240,8 @@ static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 	}
 	inf_model_job_ended(b->method->model);
 	end_of_stream_item(b);
-	/* release: pairs with the acquires in on_method_reset and inf_method_follow; after it the Method may be somebody
-	 * else's, and its serving another one */
-	atomic_fetch_sub_explicit(&b->method->first->n_jobs, 1, memory_order_release);
+	/* after this the loop may move the Method to another model */
+	inf_method_job_ended(b->method->first);
 	set_state(b, INF_JOB_IDLE);
 	/* the reference taken in submit keeps @b, and @b the session, until the last line */
 	if (is_given_up)
@@ -416,7 +415,7 @@ static enum inf_segment_end job_run(void *self, struct inf_item *item, struct in
 	uint64_t cores = item->is_all_cores ? inf_pool_n_workers(worker->pool) : 1;
 	set_state(b, INF_JOB_RUNNING);
 
-	enum et_status status = inf_model_ensure(b->method->model, worker, item->is_all_cores, &run->diag);
+	enum et_status status = inf_model_prepare_worker(b->method->model, worker, item->is_all_cores, &run->diag);
 	if (status != ET_OK && job->has_begun) {
 		run->status = status;
 		status = et_run_end(run);
@@ -448,7 +447,7 @@ static enum inf_segment_end job_run(void *self, struct inf_item *item, struct in
 		run->status = ET_E_NOT_SUPPORTED;
 	}
 	if (stop == ET_STOP_DONE && !(job->n_single_core && job->n_all_cores))
-		inf_model_count_width(b->method->model, item->is_all_cores, job->run_ns);
+		inf_run_stats_add_width(&b->method->model->stats, item->is_all_cores, job->run_ns);
 	end_run(b, et_run_end(run), &worker->reply);
 	return INF_SEGMENT_ENDED;
 }
@@ -520,13 +519,12 @@ static enum inf_class class_of(enum inf_priority priority)
 	}
 }
 
-/* Whether the Method may be asked now, where it is to be found after this, since it may change over; INF_OK, or why not
- * in @error. */
+/* Whether the Method takes requests now; INF_OK, or why not in @error. */
 static enum inf_status check_method(struct inf_method *method, char *error, size_t room)
 {
-	bool is_suspended = method->first->is_suspended;
-	bool has_followed = is_suspended || !method->model->successor || inf_method_follow(method);
-	if (is_suspended && !method->model->is_given_up) {
+	struct inf_model *model = method->model;
+	bool is_abandoned = model->state == INF_MODEL_ABANDONED;
+	if (method->first->is_suspended && !is_abandoned) {
 		inf_text(error, room, "the Method is being reset; wait for the answer to that");
 		return INF_BUSY;
 	}
@@ -534,11 +532,10 @@ static enum inf_status check_method(struct inf_method *method, char *error, size
 		inf_text(error, room,
 			"the backend of '%s' was given up, and the Method is being made ready for another "
 			"variant; try again in a moment",
-			method->model->model);
+			model->model);
 		return INF_BACKEND_CRASHED;
 	}
-	struct inf_model *model = method->model;
-	if (!has_followed && model->is_given_up) {
+	if (is_abandoned && inf_method_waits_to_move(method)) {
 		inf_text(error, room,
 			"the backend of '%s' was given up; wait for the requests that are in flight, then go "
 			"on",
@@ -549,7 +546,7 @@ static enum inf_status check_method(struct inf_method *method, char *error, size
 		inf_text(error, room, "inferd is shutting down");
 		return INF_UNAVAILABLE;
 	}
-	if (model->state != INF_MODEL_READY) {
+	if (!inf_model_is_loaded(model)) {
 		inf_text(error, room, "model '%s' was unloaded; close this Method and open it again", model->model);
 		return INF_UNAVAILABLE;
 	}
@@ -619,7 +616,7 @@ static void make_ready(struct inf_job *job, struct inf_model *model, uint64_t id
 	job->item.priority_class = priority_class;
 	job->item.deadline_ns = deadline_ns;
 	job->item.cost_ns = atomic_load_explicit(&model->stats.guess_ns, memory_order_relaxed);
-	job->item.prefers_single_core = inf_model_prefers_single_core(model);
+	job->item.prefers_single_core = inf_run_stats_prefers_single_core(&model->stats);
 }
 
 enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct inf_infer *request, uint64_t now_ns,
@@ -668,7 +665,8 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 	inf_binding_ref(b);
 	set_state(b, INF_JOB_QUEUED);
 	submit_to(b, *home_of(b),
-		!b->has_dma_buf && inf_model_is_quick(model) && inf_model_is_quick(method->first->model));
+		!b->has_dma_buf && inf_run_stats_is_quick(&model->stats) &&
+			inf_run_stats_is_quick(&method->first->model->stats));
 	if (deadline_ns && inf_job_is_busy(job))
 		inf_server_expect_deadline(method->server, deadline_ns);
 	return INF_OK;

@@ -173,6 +173,8 @@ static void finish_open(struct pending *p)
 		inf_session_refuse(s, p->id, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
 	} else {
 		inf_session_reply(s, &reply);
+		if (model->successor) /* found while the Method was made: it moves */
+			inf_server_method_idle(s->server);
 	}
 	et_pool_deinit(&pool);
 	free_pending(p);
@@ -199,7 +201,7 @@ static void state_reset(struct inf_work *work)
 {
 	struct pending *p = ET_CONTAINER_OF(work, struct pending, work);
 	p->method->first->is_suspended = false;
-	atomic_fetch_sub_explicit(&p->method->first->n_jobs, 1, memory_order_release);
+	inf_method_job_ended(p->method->first);
 	if (p->session)
 		inf_session_ok(p->session, p->id);
 	inf_method_unref(p->method);
@@ -305,7 +307,7 @@ static const char *check_sharing(struct inf_session *s, const struct inf_method_
 		(m->backend[0] && strcmp(m->backend, model->backend) != 0))
 		return "the Method to share with is one of another model, version or backend";
 	*ret_status = INF_UNAVAILABLE;
-	if (model->state != INF_MODEL_READY)
+	if (!inf_model_is_loaded(model))
 		return "the model of the Method to share with was unloaded; close it and open it again";
 	*ret_with = with;
 	open->beside = model;
@@ -421,14 +423,12 @@ static void on_method_reset(struct inf_session *s, const struct inf_request *r)
 	if (!method)
 		return;
 	const struct inf_method *first = method->first;
-	/* acquire: pairs with the release in deliver */
-	if (!atomic_load_explicit(&first->n_jobs, memory_order_acquire))
-		inf_method_follow(method);
 	bool has_to_wait = method->is_changing && !method->reset;
 	if (first->is_suspended && !has_to_wait) {
 		inf_session_refuse(s, r->id, INF_BUSY, "this Method is being reset; wait for the answer to that");
 		return;
 	}
+	/* acquire: pairs with the release in inf_method_job_ended */
 	if (!has_to_wait && atomic_load_explicit(&first->n_jobs, memory_order_acquire)) {
 		inf_session_refuse(s, r->id, INF_BUSY,
 			"a request of this Method, or of one that shares its state, is in flight; wait for "
@@ -523,7 +523,7 @@ static void on_load(struct inf_session *s, const struct inf_request *r)
 	if (!p)
 		return;
 	inf_repository_retry(s->server->repository, r->repository_model_load.model_name);
-	p->open.is_anew = true;
+	p->open.must_scan = true;
 	ask(p, r->repository_model_load.model_name, "", "", "", -1, load_done);
 }
 
@@ -581,7 +581,7 @@ static void on_bind(struct inf_session *s, const struct inf_request *r)
 	char why[400];
 	if (!method)
 		return;
-	if (method->model->state != INF_MODEL_READY) {
+	if (!inf_model_is_loaded(method->model)) {
 		inf_session_refuse(s, r->id, INF_UNAVAILABLE,
 			"model '%s' was unloaded; close this Method and open it again", method->model->model);
 		return;
@@ -681,6 +681,7 @@ void inf_request_handle(struct inf_session *s, const struct inf_request *r, cons
 {
 	int fd = n_fds ? fds[0] : -1;
 	struct pending *p;
+	inf_fallback_move_idle(s->server);
 	if (s->state == INF_SESSION_NEW && r->kind != INF_REQUEST_HELLO) {
 		inf_session_close_fds(s, fds, n_fds);
 		inf_session_refuse(s, r->id, INF_FAILED_PRECONDITION, "say Hello first");

@@ -69,6 +69,12 @@ void inf_server_crashed(struct inf_server *server)
 		uv_async_send(&server->async);
 }
 
+void inf_server_method_idle(struct inf_server *server)
+{
+	if (!atomic_exchange(&server->has_idle_methods, true))
+		uv_async_send(&server->async);
+}
+
 void inf_server_count(struct inf_server *server, bool is_success, uint64_t copied_bytes)
 {
 	atomic_fetch_add_explicit(&server->n_requests, 1, memory_order_relaxed);
@@ -106,6 +112,7 @@ static void on_async(uv_async_t *handle)
 			inf_session_attend(ET_CONTAINER_OF(node, struct inf_session, node));
 	if (atomic_exchange(&server->has_crashed, false))
 		inf_fallback_check(server);
+	inf_fallback_move_idle(server);
 	inf_repository_poll(server->repository);
 	reap(server);
 	if (server->is_draining)

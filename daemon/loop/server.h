@@ -79,6 +79,7 @@ struct inf_server {
 	_Atomic(struct inf_binding *) deferred;
 	_Atomic(bool) has_attention;    /* some session wants it */
 	_Atomic(bool) has_crashed;      /* a backend's process, maybe once too often */
+	_Atomic(bool) has_idle_methods; /* a Method that waits to move to another model may have become idle */
 	_Atomic(uint32_t) n_unanswered; /* requests from their submission until their reply is sent */
 	_Atomic(uint64_t) n_requests, n_failed, copied_bytes;
 };
@@ -99,6 +100,8 @@ void inf_server_defer_free(struct inf_server *server, struct inf_binding *bindin
 void inf_server_want_attention(struct inf_server *server);
 /* A request ended with BACKEND_CRASHED. Any thread. */
 void inf_server_crashed(struct inf_server *server);
+/* A Method that waits to move to another model may be idle now (model/fallback.h). Any thread. */
+void inf_server_method_idle(struct inf_server *server);
 void inf_server_count(struct inf_server *server, bool is_success, uint64_t copied_bytes);
 /* NULL: there is no such queue. Any thread. */
 struct inf_pool *inf_server_pool(struct inf_server *server, struct et_queue_id queue);

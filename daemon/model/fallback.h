@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fallback: Methods of a model whose backend was given up go on with the model's next variant.
+/* Fallback: the Methods of a model whose backend was given up move to the model's next variant.
  *
- * A plug-in that crashes too often is given up (delegates/plugin). What its models serve is then looked at anew, and
- * the first variant that can run takes over, if it has the same inputs and outputs: the Methods change over between two
- * of their requests and keep their bindings; clients notice the requests that failed meanwhile, with BACKEND_CRASHED,
- * and, where the model has state, that it is lost. Methods of clients that asked for that backend stay with it,
- * and those that share a state: the next variant is another program.
- * When the backend was restarted, stateless Methods return the same way. Loop thread only. */
+ * A plug-in that crashes too often is given up (delegates/plugin). The daemon then scans the files of its models again,
+ * and the first variant that can run becomes the successor, if it has the same inputs and outputs. A Method moves when
+ * its last request in flight has ended, or at once when it is idle, and keeps its bindings. Clients see the requests
+ * that failed meanwhile, with BACKEND_CRASHED, and, where the model has a state, that the state is lost. A Method stays
+ * if its client asked for that backend, or if it shares a state: the next variant is another program.
+ * When the backend was restarted, stateless Methods return the same way.
+ *
+ * Loop thread only, except for the call marked otherwise. */
 #ifndef DAEMON_MODEL_FALLBACK_H
 #define DAEMON_MODEL_FALLBACK_H
 
@@ -15,13 +17,19 @@
 struct inf_method;
 struct inf_server;
 
-/* A backend may have been given up: see which models that concerns. */
+/* A backend may have been given up: abandon the models that need it, and find a successor for each. */
 void inf_fallback_check(struct inf_server *server);
-/* A backend was restarted: models that fell go back. */
+/* A backend was restarted: models return to the variants that were passed over. */
 void inf_fallback_return(struct inf_server *server);
 
-/* Change over to what @method's model serves now. Call before anything that counts on method->serving. False: it
- * can't yet, since requests of it are in flight, or it has begun to and is away. */
-bool inf_method_follow(struct inf_method *method);
+/* A request of @method has ended, or other work that kept it at its model. The last one lets it move: the loop is told.
+ * @method is the one whose state is used (inf_method.first). Any thread that keeps it; afterwards its model may be
+ * another one. */
+void inf_method_job_ended(struct inf_method *method);
+/* Methods that are idle move to the successors of their models. Call before a client's request is handled, so that a
+ * client that has the answer to its last request finds the Method moved. Costs nothing while no Method wants to. */
+void inf_fallback_move_idle(struct inf_server *server);
+/* Whether @method will move when its requests in flight have ended. */
+bool inf_method_waits_to_move(const struct inf_method *method);
 
 #endif

@@ -253,7 +253,7 @@ static void until_asked(uint32_t n)
 
 static void until_tasks_end(void)
 {
-	for (uint32_t n = 0; model->has_tasks; n++)
+	for (uint32_t n = 0; model->task_kind != INF_MODEL_TASK_NONE; n++)
 		poll_notes(n);
 }
 
@@ -277,7 +277,7 @@ static void ensure(struct inf_task *task, struct inf_worker *worker)
 {
 	struct errand *errand = ET_CONTAINER_OF(task, struct errand, task);
 	struct et_diag diag = { "" };
-	errand->status = inf_model_ensure(model, worker, false, &diag);
+	errand->status = inf_model_prepare_worker(model, worker, false, &diag);
 	done(errand);
 }
 
@@ -323,7 +323,7 @@ static void one_worker_is_enough(void **state)
 	begin();
 	poll_until(INF_MODEL_READY);
 	assert_int_equal(n_loaded, 1);
-	assert_true(model->has_tasks);
+	assert_true(model->task_kind != INF_MODEL_TASK_NONE);
 	order(1, MAKE);
 	until_tasks_end();
 	assert_int_equal(n_instances, N_WORKERS);
@@ -361,7 +361,7 @@ static void both_are_seen_at_once(void **state)
 	begin();
 	poll_notes(N_WORKERS); /* each that prepared, and not before */
 	assert_int_equal(model->state, INF_MODEL_READY);
-	assert_false(model->is_transient);
+	assert_false(inf_load_failure_is_transient(model->failure));
 	inf_model_unload(model);
 	poll_until(INF_MODEL_UNLOADED);
 }
@@ -372,7 +372,7 @@ static void all_without_room_are_a_failure(void **state)
 	begin();
 	poll_until(INF_MODEL_FAILED);
 	assert_non_null(strstr(model->reason, "no room on the device"));
-	assert_true(model->is_transient);
+	assert_int_equal(model->failure, INF_LOAD_FAILURE_NO_MEMORY);
 	assert_int_equal(n_instances, 0);
 	assert_int_equal(n_loaded, 1);
 }
@@ -384,11 +384,11 @@ static void what_is_wrong_for_good_is_a_failure(void **state)
 	begin();
 	until_asked(2);
 	poll_notes(1);
-	assert_int_equal(model->state, INF_MODEL_LOADING);
+	assert_int_equal(model->state, INF_MODEL_FAILING);
 	assert_non_null(strstr(model->reason, "it is broken"));
 	order(1, MAKE);
 	poll_until(INF_MODEL_FAILED);
-	assert_false(model->is_transient);
+	assert_false(inf_load_failure_is_transient(model->failure));
 	assert_int_equal(n_instances, 0);
 	assert_int_equal(n_loaded, 1);
 }

@@ -168,7 +168,7 @@ static struct inf_model *loaded(struct et_program *program, uint32_t method, boo
 	struct inf_model *s = inf_model_new(&w.queues, &w.repository->events, et_platform_page_allocator(), &w.log, "m",
 		"1", et_program_method_at(program, method)->name);
 	assert_non_null(s);
-	s->state = INF_MODEL_READY;
+	inf_model_set_state(s, INF_MODEL_READY);
 	s->backend = strdup("portable");
 	s->path = strdup("m.pte");
 	s->is_uploaded = is_uploaded;

@@ -172,7 +172,7 @@ static void test_unload_meets_look(void **state)
 		while (is_there && !first.is_done)
 			turn(&w);
 		inf_helper_post(w.server->helper, &w.gate.work, NULL); /* before looking */
-		looking.open.is_anew = true;
+		looking.open.must_scan = true;
 		inf_repository_open(r, &looking.open);
 		other.open.model = "other";
 		inf_repository_open(r, &other.open);
