@@ -10,7 +10,7 @@
 #define DAEMON_CLIENT_JOB_H
 
 #include "daemon/queue/scheduler.h"
-#include "daemon/queue/worker.h"
+#include "daemon/queue/pool.h"
 #include "ipc/message.h"
 #include "runtime/method.h"
 

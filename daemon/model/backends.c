@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The daemon's backends: those compiled in, and the plug-ins of its configuration, opened once when it starts.
  *
- * What can't be opened is no reason not to start: models have other variants, and the log, the status and whoever asks for
- * that backend are told why. The list never changes while the daemon runs, so that a backend's number is its own; what
- * becomes of a plug-in's process is delegates/plugin's matter, and of its models fallback.c's. */
+ * A backend that can't be opened is no reason not to start, because models may have other variants; the log, the
+ * status and clients that ask for that backend say why it is missing. The list never changes while the daemon runs,
+ * so the index of a backend is constant. delegates/plugin restarts the process of a plug-in; fallback.c moves its
+ * models. */
 #include "daemon/model/backends.h"
 
 #include "daemon/loop/server.h"
@@ -19,7 +20,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Not available: say why, here and in what clients are told. */
+/* The backend @name is not available: log why, and keep it for the status. */
 static void note_missing(struct inf_server *server, const char *name, const struct et_diag *diag)
 {
 	if (server->n_missing == INF_BACKENDS_MAX)
@@ -29,7 +30,7 @@ static void note_missing(struct inf_server *server, const char *name, const stru
 	et_logf(&server->log, ET_LOG_WARNING, "backend %s", server->missing[server->n_missing++]);
 }
 
-/* The folder below the cache that is this backend's own; NULL: there is none. @room is where its name is put. */
+/* The backend's own folder below the cache, written into @room of @n bytes; NULL: there is none. */
 static const char *backend_folder(const struct inf_server *server, const char *name, char *room, size_t n)
 {
 	inf_text(room, n, "%s/backend-%s", server->config.cache, name);
@@ -44,21 +45,22 @@ static const struct inf_config_backend *find_section(const struct inf_server *se
 	return NULL;
 }
 
-/* One that is part of inferd, as backend number @at, with the options of its section, if it has one. How many it is. */
-static size_t open_compiled_in(struct inf_server *server, const struct inferd_delegate *delegate, size_t at)
+/* Open a backend that is part of inferd at @index, with the options of its section, if it has one. 1; 0: not
+ * available. */
+static size_t open_compiled_in(struct inf_server *server, const struct inferd_delegate *delegate, size_t index)
 {
 	struct et_option options[INF_CONFIG_OPTIONS_MAX];
 	char cache[INF_CONFIG_PATH_MAX + INF_CONFIG_NAME_MAX + 16];
 	struct et_diag diag = { "" };
 	const struct inf_config_backend *section = find_section(server, delegate->name);
 	if (section && section->path[0])
-		section = NULL; /* it is a plug-in's */
+		section = NULL; /* the section of a plug-in of that name */
 	struct et_direct_config config = { .options = options,
 		.n_options = section ? section->n_options : 0,
 		.cache_dir = section ? backend_folder(server, delegate->name, cache, sizeof(cache)) : NULL };
 	for (uint32_t i = 0; i < config.n_options; i++)
 		options[i] = (struct et_option){ delegate->name, section->options[i].key, section->options[i].value };
-	if (et_direct_open(&server->backends[at], delegate, &config, et_platform_allocator(), &server->log, &diag) ==
+	if (et_direct_open(&server->backends[index], delegate, &config, et_platform_allocator(), &server->log, &diag) ==
 		ET_OK)
 		return 1;
 	note_missing(server, delegate->name, &diag);
@@ -73,8 +75,8 @@ static bool is_compiled_in(const char *name)
 	return false;
 }
 
-/* A plug-in of the configuration, as backend number @at; with its kernels. How many it is. */
-static size_t open_plugin(struct inf_server *server, const struct inf_config_backend *section, size_t at,
+/* Open a plug-in of the configuration at @index, and add its kernel table to the registry's. 1; 0: not available. */
+static size_t open_plugin(struct inf_server *server, const struct inf_config_backend *section, size_t index,
 	size_t *n_tables)
 {
 	static const enum et_plugin_tenancy tenancies[INF_CONFIG_N_OWN] = {
@@ -86,7 +88,7 @@ static size_t open_plugin(struct inf_server *server, const struct inf_config_bac
 	char cache[INF_CONFIG_PATH_MAX + INF_CONFIG_NAME_MAX + 16];
 	struct et_diag diag = { "" };
 	if (!section->path[0] && is_compiled_in(section->name))
-		return 0; /* open_compiled_in has seen it */
+		return 0; /* open_compiled_in uses this section */
 	if (!section->path[0]) {
 		et_fail(&diag, ET_E_NOT_FOUND, "its section of the configuration has no path");
 		note_missing(server, section->name, &diag);
@@ -110,17 +112,17 @@ static size_t open_plugin(struct inf_server *server, const struct inf_config_bac
 		.tenancy = tenancies[section->own_programs],
 		.max_tenants = section->own_processes,
 	};
-	if (et_plugin_open(&server->backends[at], &config, et_platform_allocator(), &server->log, &diag) != ET_OK) {
+	if (et_plugin_open(&server->backends[index], &config, et_platform_allocator(), &server->log, &diag) != ET_OK) {
 		note_missing(server, section->name, &diag);
 		return 0;
 	}
-	const struct et_kernel_table *table = et_plugin_kernels(server->backends[at].backend);
+	const struct et_kernel_table *table = et_plugin_kernels(server->backends[index].backend);
 	if (table)
 		server->tables[(*n_tables)++] = table;
 	return 1;
 }
 
-/* Those that no variant of a model can ever be for, as far as is known here: a typing mistake, most likely. */
+/* Warn of names in the order of backends that no backend or device kind has: most likely a typing mistake. */
 static void warn_of_unknown_backends(const struct inf_server *server)
 {
 	for (uint32_t i = 0; i < server->config.n_backends; i++) {
@@ -135,8 +137,7 @@ static void warn_of_unknown_backends(const struct inf_server *server)
 				    server->missing[j][strlen(name)] == ':';
 		if (!is_known)
 			et_logf(&server->log, ET_LOG_WARNING,
-				"backends: there is none called '%s'; a plug-in has its name from its "
-				"section "
+				"backends: no backend is called '%s'; a plug-in gets its name from its section "
 				"[backend %s]",
 				name, name);
 	}

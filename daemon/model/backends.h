@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The daemon's backends: server->registry, and why those that it lacks are missing. */
+/* Backends: opens the daemon's backends into server->registry, and notes why others are missing. */
 #ifndef DAEMON_MODEL_BACKENDS_H
 #define DAEMON_MODEL_BACKENDS_H
 
 struct inf_server;
 
-/* Open them all, as the configuration says. 0 whatever is missing, or -ENOMEM. */
+/* Open all backends, as the configuration says. 0, even if some are missing, or -ENOMEM. */
 int inf_backends_open(struct inf_server *server);
-/* Nothing runs and nothing is loaded any more. Also after a failure, and where nothing was opened. */
+/* Close all backends. No request may run and no model may be loaded any more. Also fine after a failed open, or
+ * none. */
 void inf_backends_close(struct inf_server *server);
 
 #endif

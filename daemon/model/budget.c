@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The memory budget: whether a model fits into the memory that the administrator gives all models.
  *
- * A load is checked twice: when its Plan is made, with the sizes known by then, and when the first workers have made
- * their instances, with the measured sizes, because no delegate can say them before (XNNPACK plans its workspace
- * as it goes). The delegates are asked each time for the memory that the workers' threads have now. It may grow later,
- * with the sizes that clients bring; then models without Methods are unloaded.
+ * A load is checked twice: when its Plan is made, with the sizes known by then, and when the first workers have
+ * made their instances, with the measured sizes, because no delegate can say them before (XNNPACK plans its
+ * workspace as it goes). The delegates are asked each time for the memory that the workers' threads have now. It
+ * may grow later, with the sizes that clients bring; then models without Methods are unloaded.
  *
  * Memory counts until it is really free: that of a model being unloaded until the helper has freed it, that of an
- * UNLOADED model until its last Method is closed. A load that finds too little waits for memory that is being freed,
- * because that ends by itself. It never waits for a client, nor for a worker that does not come back
- * (stall_watchdog.c): no model is unloaded that such a worker would have to release first, and a load that waits already
- * is refused when the worker is found stuck. */
+ * UNLOADED model until its last Method is closed. A load that finds too little waits for memory that is being
+ * freed, because that ends by itself. It never waits for a client, nor for a worker that does not come back
+ * (stall_watchdog.c): no model is unloaded that such a worker would have to release first, and a load that waits
+ * already is refused when the worker is found stuck. */
 #include "daemon/model/repository_internal.h"
 #include "daemon/base/text.h"
 #include "daemon/loop/stall_watchdog.h"

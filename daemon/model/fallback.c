@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Moving Methods from a model to its successor.
  *
- * A model whose backend was given up is ABANDONED: it stays loaded, and this file opens the model by name, as a client
- * would, but with a new scan of files and backends. The model that comes of it becomes the successor. The way back is the
- * same: every model for which a better variant was passed over is opened again; if another model answers, the old one is
- * SUCCEEDED. A model without Methods and with a lost backend is unloaded.
+ * A model whose backend was given up is ABANDONED: it stays loaded, and this file opens the model by name, as a
+ * client would, but with a new scan of files and backends. The model that comes of it becomes the successor. The
+ * way back is the same: every model for which a better variant was passed over is opened again; if another model
+ * answers, the old one is SUCCEEDED. A model without Methods and with a lost backend is unloaded.
  *
- * Methods move from the loop alone, never inside a submit: when a successor is found, and when the last request of a
- * Method has ended. The worker that ends it only sets a flag and wakes the loop, which moves every idle Method before it
- * handles the next request of a client. A Method's new state, where it is large, is made on the helper's thread;
- * meanwhile the Method is suspended, as in a reset, and its requests are refused.
+ * Methods move from the loop alone, never inside a submit: when a successor is found, and when the last request of
+ * a Method has ended. The worker that ends it only sets a flag and wakes the loop, which moves every idle Method
+ * before it handles the next request of a client. A Method's new state, where it is large, is made on the helper's
+ * thread; meanwhile the Method is suspended, as in a reset, and its requests are refused.
  *
- * What must always be true: a Method moves only while none of its requests is in flight, so that nothing changes that a
- * worker reads; the two models agree in everything that bindings rely on; successors never form a ring. A model without
- * another variant keeps its Methods, whose requests fail and say why. */
+ * What must always be true: a Method moves only while none of its requests is in flight, so that nothing changes
+ * that a worker reads; the two models agree in everything that bindings rely on; successors never form a ring. A
+ * model without another variant keeps its Methods, whose requests fail and say why. */
 #include "daemon/model/fallback.h"
 
 #include "daemon/client/requests.h"
@@ -218,8 +218,9 @@ static void move(struct inf_method *m, struct inf_model *to)
 
 void inf_method_job_ended(struct inf_method *m)
 {
-	/* Sequentially consistent, like wants_to_move and its load of n_jobs in inf_fallback_move_idle: either that sees the
-	 * last request gone, or this sees the flag. Also a release: pairs with the acquire in on_method_reset. */
+	/* Sequentially consistent, like wants_to_move and its load of n_jobs in inf_fallback_move_idle: either that
+	 * sees the last request gone, or this sees the flag. Also a release: pairs with the acquire in
+	 * on_method_reset. */
 	if (atomic_fetch_sub(&m->n_jobs, 1) == 1 && atomic_load(&m->wants_to_move))
 		inf_server_method_idle(m->server);
 }

@@ -2,8 +2,8 @@
 /* The models' folder: which models and versions it holds, and their files.
  *
  * A model's name comes from a client, so it must be one visible path component before it becomes part of a path. A
- * folder that does not exist is no error. A folder that could not be read is noted, so that the caller does not take its
- * model for absent. No file is opened here; variant.c does that. */
+ * folder that does not exist is no error. A folder that could not be read is noted, so that the caller does not
+ * take its model for absent. No file is opened here; variant.c does that. */
 #include "daemon/model/variant.h"
 #include "daemon/base/text.h"
 
@@ -118,8 +118,8 @@ static void add_folder(struct inf_variants *v, const char *folder)
 	free(entries);
 }
 
-/* Call @found for each version of a model, oldest first: the folders in @folder that hold programs. Folders that could not
- * be read are noted in @errors, whatever was found. */
+/* Call @found for each version of a model, oldest first: the folders in @folder that hold programs. Folders that
+ * could not be read are noted in @errors, whatever was found. */
 static void for_each_version(const char *folder, void (*found)(void *arg, const char *version), void *arg,
 	struct inf_variants *errors)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Load: making one model, from a variant of the folder or a client's own program.
  *
- * A load has three steps. The helper's thread makes the Plan. The loop then finds room in the memory budget (budget.c); a
- * load for which other models have to be freed first waits in `loads`. At last the workers prepare the Plan (model.c).
- * The model exists from the first step on, LOADING, so that every open that wants the same variant waits for the same
- * load.
+ * A load has three steps. The helper's thread makes the Plan. The loop then finds room in the memory budget
+ * (budget.c); a load for which other models have to be freed first waits in `loads`. At last the workers prepare
+ * the Plan (model.c). The model exists from the first step on, LOADING, so that every open that wants the same
+ * variant waits for the same load.
  *
- * A client's own program is made on a thread apart: its backend may hang until its load_timeout, and only its user waits
- * for that. Which variant is loaded is chosen by open.c; it also hears of the end, through the model's event. */
+ * A client's own program is made on a thread apart: its backend may hang until its load_timeout, and only its user
+ * waits for that. Which variant is loaded is chosen by open.c; it also hears of the end, through the model's event. */
 #include "daemon/model/repository_internal.h"
 #include "daemon/base/text.h"
 #include "runtime/platform/platform.h"

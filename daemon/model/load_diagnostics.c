@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The diagnostics that are kept of models, until a later load tells something else.
  *
- * What must always be true: there is at most one diagnostic for each model, version and method, and a method that has one
- * exists in some program. So clients can't make the daemon keep more than the folder holds. */
+ * What must always be true: there is at most one diagnostic for each model, version and method, and a method that
+ * has one exists in some program. So clients can't make the daemon keep more than the folder holds. */
 #include "daemon/model/load_diagnostics.h"
 #include "daemon/base/text.h"
 
@@ -67,8 +67,8 @@ void inf_load_diagnostics_forget(struct et_list_node *diagnostics, const char *m
 	}
 }
 
-/* Append the diagnostics of the version's methods, or of the version as a whole, to the @n bytes in @text; returns the new
- * length. Counts the refusals; *min_others becomes the least number of other methods beside a refused one. */
+/* Append the diagnostics of the version's methods, or of the version as a whole, to the @n bytes in @text; returns
+ * the new length. Counts the refusals; *min_others becomes the least number of other methods beside a refused one. */
 static size_t append(const struct et_list_node *diagnostics, const char *model, const char *version, bool is_of_methods,
 	char *text, size_t room, size_t n, uint32_t *n_refused, uint32_t *min_others)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The life of a loaded model.
  *
- * A worker makes and releases the instances of its own threads, in one task each, which tells the loop when it ends.
- * READY waits for one worker of each queue only: the other workers may be in a run that takes long or never ends. One is
- * enough, because a worker does its tasks before it takes a request, so it always has the instances before the first
- * request reaches it. Nothing here waits: UNLOADING takes back the tasks that no worker has begun, and becomes UNLOADED
- * when the count of requests in flight and the count of tasks have both reached zero, whichever is last.
+ * A worker makes and releases the instances of its own threads, in one task each, which tells the loop when it
+ * ends. READY waits for one worker of each queue only: the other workers may be in a run that takes long or never
+ * ends. One is enough, because a worker does its tasks before it takes a request, so it always has the instances
+ * before the first request reaches it. Nothing here waits: UNLOADING takes back the tasks that no worker has begun,
+ * and becomes UNLOADED when the count of requests in flight and the count of tasks have both reached zero,
+ * whichever is last.
  *
- * What must always be true: the Plan is freed only after every worker has released its instances; there are never more
- * frames than requests that have begun, nor more than workers when these have ended; requests of a model that is not
- * loaded are refused before they exist.
+ * What must always be true: the Plan is freed only after every worker has released its instances; there are never
+ * more frames than requests that have begun, nor more than workers when these have ended; requests of a model that
+ * is not loaded are refused before they exist.
  *
  * Which model is made, for whom, and when it is unloaded is decided elsewhere (loader.c, repository.c, fallback.c). */
 #include "daemon/model/model.h"
@@ -171,7 +172,8 @@ static void run_task(struct inf_task *base, struct inf_worker *worker)
 		if (worker->all_cores_thread_sets)
 			et_plan_release(s->plan, worker->all_cores.worker_index);
 	} else {
-		/* A Plan without instances does not make the worker's threads grow: growth seen meanwhile is another model's. */
+		/* A Plan without instances does not make the worker's threads grow: growth seen meanwhile is
+		 * another model's. */
 		bool can_grow = needs_instances(worker, s->plan);
 		uint64_t before = can_grow ? inf_worker_threads_bytes(worker) : 0;
 		task->status = make_instances(s, worker->single_core.worker_index, worker->single_core_thread_sets,
@@ -283,9 +285,9 @@ void inf_model_fail(struct inf_model *s, enum et_status status, const char *reas
 
 enum { MAX_QUICK_STEPS = 1 << 20, MAX_QUICK_COPY = 64 * 1024 };
 
-/* Quick runs in the past promise nothing for the next one, which may bring larger shapes or take another branch. The loop,
- * which runs it, can stop only between two instructions; so no instruction may take long, nor may the copies before and
- * after them. A delegate may work elsewhere, and the loop would wait for it. */
+/* Quick runs in the past promise nothing for the next one, which may bring larger shapes or take another branch.
+ * The loop, which runs it, can stop only between two instructions; so no instruction may take long, nor may the
+ * copies before and after them. A delegate may work elsewhere, and the loop would wait for it. */
 static bool may_be_quick(const struct inf_model *s)
 {
 	size_t n_copied = 0;
@@ -361,8 +363,8 @@ void inf_model_unload(struct inf_model *s)
 {
 	if (!inf_model_is_loaded(s))
 		return;
-	/* Sequentially consistent, like the count of jobs: either poll sees the last request gone, or that request's end
-	 * sees UNLOADING and notifies. */
+	/* Sequentially consistent, like the count of jobs: either poll sees the last request gone, or that
+	 * request's end sees UNLOADING and notifies. */
 	inf_model_set_state(s, INF_MODEL_UNLOADING);
 	if (s->task_kind != INF_MODEL_TASK_NONE)
 		take_tasks_back(s);
@@ -463,9 +465,9 @@ enum et_status inf_model_take_frame(struct inf_model *s, struct inf_frame_entry 
 void inf_model_give_frame(struct inf_model *s, struct inf_frame_entry *entry)
 {
 	pthread_mutex_lock(&s->frames_lock);
-	/* Interrupted requests keep their frames, so there may be more frames than workers. For an uploaded program each
-	 * request in flight beyond the number of workers is charged for its frame while it lasts, so no such frame may stay
-	 * idle afterwards. */
+	/* Interrupted requests keep their frames, so there may be more frames than workers. For an uploaded program
+	 * each request in flight beyond the number of workers is charged for its frame while it lasts, so no such
+	 * frame may stay idle afterwards. */
 	uint32_t n_workers = inf_queues_n_workers(s->queues);
 	bool is_surplus = s->n_frames_idle == n_workers ||
 			  (s->is_uploaded && atomic_load_explicit(&s->n_frames, memory_order_relaxed) > n_workers);

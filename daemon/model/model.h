@@ -59,8 +59,8 @@ struct inf_model_events {
 	void (*loaded)(void *self, struct inf_model *model);
 	/* The model is UNLOADED. */
 	void (*unloaded)(void *self, struct inf_model *model);
-	/* Ask the loop, from any thread, to call inf_model_poll soon. @notify_self must outlive the workers: the loop may
-	 * free the model and its events while a worker is still inside this call. */
+	/* Ask the loop, from any thread, to call inf_model_poll soon. @notify_self must outlive the workers: the
+	 * loop may free the model and its events while a worker is still inside this call. */
 	void (*notify)(void *notify_self);
 	void *notify_self;
 	/* Whether the model fits into the memory budget, now that the instances of a worker of each queue are measured;
@@ -101,7 +101,8 @@ struct inf_model {
 		struct et_diag diag;
 		enum et_status status;
 		_Atomic(bool) has_begun, is_done;
-		/* Memory of its worker's instances: all of them, and those one core wide. Read when the task is done. */
+		/* Memory of its worker's instances: all of them, and those one core wide. Read when the task is
+		 * done. */
 		uint64_t n_bytes, n_single_core_bytes;
 	} *tasks;
 	enum inf_model_task_kind task_kind; /* constant while a task is left, so that workers may read it */
@@ -119,13 +120,14 @@ struct inf_model {
 	_Atomic(uint32_t) n_stuck; /* of those, requests that were given up while a worker still runs them */
 	/* Whether a client gets it that names no version, no method, no backend. */
 	bool is_newest, is_default_method, is_preferred;
-	/* The folder has other files by now: its clients keep it, new clients do not get it. A later look may find the files
-	 * again (replaced.c). */
+	/* The folder has other files by now: its clients keep it, new clients do not get it. A later look may find
+	 * the files again (replaced.c). */
 	bool is_replaced;
-	/* The number of the last look at the folder (see loader.c) that told whether its files are there, and of the last one
-	 * that told which version is the newest. */
+	/* The number of the last look at the folder (see loader.c) that told whether its files are there, and of
+	 * the last one that told which version is the newest. */
 	uint64_t scan, newest_scan;
-	/* Called with gone_arg when the memory is free: returns the charge that the last Method of an uploaded program left. */
+	/* Called with gone_arg when the memory is free: returns the charge that the last Method of an uploaded
+	 * program left. */
 	void (*gone)(void *arg);
 	void *gone_arg;
 	uint64_t n_charged;          /* bytes charged to the user who uploaded it: all but its files and states */

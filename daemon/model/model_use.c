@@ -41,7 +41,8 @@ static bool is_measured(const struct inf_model *s, const struct inf_model_task *
 	       (atomic_load_explicit(&task->is_done, memory_order_acquire) && task->status == ET_OK);
 }
 
-/* A worker that is not prepared yet is assumed to need as much as the largest of its queue, once for each width it has. */
+/* A worker that is not prepared yet is assumed to need as much as the largest of its queue, once for each width it
+ * has. */
 static uint64_t instances_bytes(const struct inf_model *s)
 {
 	uint64_t n = 0;

@@ -8,16 +8,17 @@
  *              load it (load.c): Plan, room in the memory budget, instances on a worker of each queue
  * and back to choose when the load has failed, with the reason noted. Any number of opens may wait for one load.
  *
- * Steps that run elsewhere own what they need. An open that is cancelled meanwhile is marked and ends when its step comes
- * back, which a step that has not begun does at once: until then it uses what its user is charged for. A client's own
- * program is inspected and loaded on a thread of its user's: its files may lie in a file system that never answers, and
- * its backend may hang until its load_timeout. Other users' models do not wait for that, nor does memory being freed.
+ * Steps that run elsewhere own what they need. An open that is cancelled meanwhile is marked and ends when its step
+ * comes back, which a step that has not begun does at once: until then it uses what its user is charged for. A
+ * client's own program is inspected and loaded on a thread of its user's: its files may lie in a file system that
+ * never answers, and its backend may hang until its load_timeout. Other users' models do not wait for that, nor
+ * does memory being freed.
  *
- * What must always be true: choose runs on the loop, from the top of a poll or a client's request, and starts no other
- * open; done is called once. A file is the same file if device, inode, size and times are equal: a model whose file was
- * replaced is loaded anew by the next scan (when no READY model matches, or an administrator loads it), while its
- * clients keep the old one (replaced.c). Uploaded programs are shared within a user only: a user's program that harms
- * its backend harms that user's process of the backend. */
+ * What must always be true: choose runs on the loop, from the top of a poll or a client's request, and starts no
+ * other open; done is called once. A file is the same file if device, inode, size and times are equal: a model
+ * whose file was replaced is loaded anew by the next scan (when no READY model matches, or an administrator loads
+ * it), while its clients keep the old one (replaced.c). Uploaded programs are shared within a user only: a user's
+ * program that harms its backend harms that user's process of the backend. */
 #include "daemon/model/repository_internal.h"
 #include "daemon/base/text.h"
 #include "ipc/channel.h"
@@ -90,9 +91,9 @@ static void note_tried(struct inf_open_state *state, const struct inf_variant *v
 		reason);
 }
 
-/* The model of that file and method that is loaded, being loaded or FAILED; NULL: there is none. @program: NULL, or only
- * a model of this very Program. A model that is LOADING has no Program yet and matches; it is checked again when it is
- * loaded. */
+/* The model of that file and method that is loaded, being loaded or FAILED; NULL: there is none. @program: NULL, or
+ * only a model of this very Program. A model that is LOADING has no Program yet and matches; it is checked again
+ * when it is loaded. */
 static struct inf_model *find_model(struct inf_repository *r, const struct inf_file_id *file,
 	const struct inf_data_ids *data, const char *method, uint64_t tenant, const struct et_program *program)
 {
@@ -408,7 +409,8 @@ static bool take_beside(struct inf_open_state *state, const struct inf_model *be
 	const struct et_method_spec *meant = et_program_find_method(v->program,
 		state->method[0] ? state->method : NULL);
 	inf_text(v->method, sizeof(v->method), "%s", meant ? meant->name : "");
-	if (!state->is_uploaded) /* no diagnostics are kept of an uploaded program, and it may have millions of operators */
+	/* no diagnostics are kept of an uploaded program, and it may have millions of operators */
+	if (!state->is_uploaded)
 		v->n_others = inf_count_other_methods(state->repository->o.registry, v->program, meant);
 	inf_text(only->model, sizeof(only->model), "%s", beside->model);
 	inf_text(only->version, sizeof(only->version), "%s", beside->version);

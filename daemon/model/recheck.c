@@ -2,13 +2,13 @@
 /* Recheck: whether the files of loaded models are still in the models' folder.
  *
  * An open that finds a READY model does not look at the folder, so that it waits for no disk. An administrator who
- * deletes a model, or an older version of one, expects it to be gone all the same. So the path of each loaded model is
- * checked now and then, on a thread of its own, since a file system may not answer. A model whose file is gone is
- * replaced (replaced.c). Changed files are not searched for: an administrator who replaces a file in steps says when it
- * is complete ('inferctl load').
+ * deletes a model, or an older version of one, expects it to be gone all the same. So the path of each loaded model
+ * is checked now and then, on a thread of its own, since a file system may not answer. A model whose file is gone
+ * is replaced (replaced.c). Changed files are not searched for: an administrator who replaces a file in steps says
+ * when it is complete ('inferctl load').
  *
- * The check holds no references: its result is compared with the models that are loaded when it comes back, and does not
- * count where a later look (open.c) has told something else. */
+ * The check holds no references: its result is compared with the models that are loaded when it comes back, and
+ * does not count where a later look (open.c) has told something else. */
 #include "daemon/model/repository_internal.h"
 #include "daemon/base/text.h"
 #include "runtime/base/checked.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Release: freeing what is large beside the loop.
  *
- * Freeing a gigabyte takes long enough for every client to notice. So the last references to programs, Plans, Methods
- * with large states and clients' regions are dropped on the helper's thread; the loop frees only what is small, and not
- * much of it at a time. The memory counts in the budget until it is free. Without the memory to post a release, the loop
- * drops the references itself. */
+ * Freeing a gigabyte takes long enough for every client to notice. So the last references to programs, Plans,
+ * Methods with large states and clients' regions are dropped on the helper's thread; the loop frees only what is
+ * small, and not much of it at a time. The memory counts in the budget until it is free. Without the memory to post
+ * a release, the loop drops the references itself. */
 #include "daemon/model/repository_internal.h"
 #include "runtime/base/checked.h"
 
@@ -77,8 +77,8 @@ void inf_repository_release_async(void *self, struct et_program *program, struct
 
 enum { LITTLE = 1 << 20 };
 
-/* Freeing little memory takes less time than posting it. But many small pieces, as when a client with a thousand regions
- * ends, are freed here only up to LITTLE in all. */
+/* Freeing little memory takes less time than posting it. But many small pieces, as when a client with a thousand
+ * regions ends, are freed here only up to LITTLE in all. */
 bool inf_repository_is_little(struct inf_repository *r, uint64_t n_bytes)
 {
 	if (n_bytes >= LITTLE || (r && r->n_at_once + n_bytes > LITTLE))

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Replaced models: those whose files the folder does not have any more.
  *
- * A replaced model keeps its Methods, gets no new ones, and is unloaded with the last of them. Three looks at the folder
- * tell which models are replaced: an open that has found the model's files (open.c), one that has found none, and the
- * check of each path now and then (recheck.c).
+ * A replaced model keeps its Methods, gets no new ones, and is unloaded with the last of them. Three looks at the
+ * folder tell which models are replaced: an open that has found the model's files (open.c), one that has found
+ * none, and the check of each path now and then (recheck.c).
  *
- * Looks run beside the loop and may come back in another order than they began in. So looks are numbered as they begin,
- * and a model remembers the number of the last look that told something about its files: an older look never undoes what
- * a later one has found. */
+ * Looks run beside the loop and may come back in another order than they began in. So looks are numbered as they
+ * begin, and a model remembers the number of the last look that told something about its files: an older look never
+ * undoes what a later one has found. */
 #include "daemon/model/repository_internal.h"
 #include "runtime/base/checked.h"
 

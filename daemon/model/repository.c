@@ -25,9 +25,9 @@ struct unload {
 	void *arg;
 };
 
-/* One scan of the whole folder, for all callers that asked before it began: the folder may be large, and clients may ask
- * often. The answers may be large, too, and one client may have asked a thousand times: a poll gives a few answers, and
- * then the loop handles its other events. */
+/* One scan of the whole folder, for all callers that asked before it began: the folder may be large, and clients
+ * may ask often. The answers may be large, too, and one client may have asked a thousand times: a poll gives a few
+ * answers, and then the loop handles its other events. */
 struct scan {
 	struct inf_work work;
 	struct et_list_node node; /* in the repository's, while there are waiters to answer */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Repository: which models exist, which are loaded, and loading one.
  *
- * A caller asks for a model with a struct inf_open, which it keeps until done is called or it cancels. Any number of
- * opens may wait for one load. Each open tries the variants of its model in the configured order until one is READY, and
- * keeps which were tried and why each failed. Slow work runs on the helper's thread. Loop thread only. */
+ * A caller asks for a model with a struct inf_open, which it keeps until done is called or it cancels. Any number
+ * of opens may wait for one load. Each open tries the variants of its model in the configured order until one is
+ * READY, and keeps which were tried and why each failed. Slow work runs on the helper's thread. Loop thread only. */
 #ifndef DAEMON_MODEL_REPOSITORY_H
 #define DAEMON_MODEL_REPOSITORY_H
 
@@ -37,16 +37,17 @@ struct inf_open {
 	struct inf_file_id file;                        /* of fd */
 	int data_fds[ET_PLATFORM_MAX_DATA];             /* the program's data files; consumed */
 	struct inf_data_ids data;                       /* of data_fds */
-	/* The user who asks: users take turns on the helper's thread, and only this one waits for the file systems of fd and
-	 * data_fds. NULL: the daemon itself. */
+	/* The user who asks: users take turns on the helper's thread, and only this one waits for the file systems
+	 * of fd and data_fds. NULL: the daemon itself. */
 	const void *whose;
 	uint64_t tenant; /* the user who uploaded fd, see et_source; 0 for a model of the folder */
 	bool must_scan;  /* look at the model's files and backends even if a READY model matches */
-	/* Open another method of this model's Program, even if its files are gone: the folder is not looked at. The model is
-	 * loaded; model, version and backend are its own, fd is -1. The caller keeps it until done is called. NULL: none. */
+	/* Open another method of this model's Program, even if its files are gone: the folder is not looked at. The
+	 * model is loaded; model, version and backend are its own, fd is -1. The caller keeps it until done is
+	 * called. NULL: none. */
 	struct inf_model *beside;
-	/* Called once, perhaps before inf_repository_open returns. On INF_OK @model is loaded; take a reference to keep it.
-	 * Else @error is a sentence. @open may be freed inside. */
+	/* Called once, perhaps before inf_repository_open returns. On INF_OK @model is loaded; take a reference to
+	 * keep it. Else @error is a sentence. @open may be freed inside. */
 	void (*done)(struct inf_open *open, enum inf_status status, const char *error, struct inf_model *model);
 
 	/* The repository's. */
@@ -62,7 +63,8 @@ struct inf_repository *inf_repository_free(struct inf_repository *repository);
 /* Get a model. */
 void inf_repository_open(struct inf_repository *repository, struct inf_open *open);
 /* Cancel @open: done is called with INF_CANCELLED, at once or when a step that cannot be interrupted has come back
- * (reading a file may take long); until then the repository uses what it was given. Nothing happens if done was called. */
+ * (reading a file may take long); until then the repository uses what it was given. Nothing happens if done was
+ * called. */
 void inf_repository_cancel(struct inf_repository *repository, struct inf_open *open);
 
 /* Unload all versions of @model: no new Methods or requests. done(done_arg) is called when no request runs any more and
@@ -74,9 +76,9 @@ void inf_repository_unload_all(struct inf_repository *repository);
 /* Forget the failed loads of @model and its methods: the next open tries again. */
 void inf_repository_retry(struct inf_repository *repository, const char *model);
 
-/* Give up a reference to a client's memory, perhaps the last one: the helper's thread frees a large region, and a region
- * that comes with many others. gone(arg) is called on the loop when that is done, perhaps at once. @repository may be
- * NULL after inf_repository_free. */
+/* Give up a reference to a client's memory, perhaps the last one: the helper's thread frees a large region, and a
+ * region that comes with many others. gone(arg) is called on the loop when that is done, perhaps at once.
+ * @repository may be NULL after inf_repository_free. */
 void inf_repository_release_async_region(struct inf_repository *repository, struct inf_region *region,
 	void (*gone)(void *arg), void *arg);
 
@@ -96,8 +98,8 @@ uint64_t inf_repository_memory(const struct inf_repository *repository);
 
 /* One inf_repository_poll answers at most so many scans of the folder. */
 enum { INF_REPOSITORY_ANSWERS = 16 };
-/* List the folder on the helper's thread; inf_repository_poll calls @done. @models is the repository's, for the length of
- * the call. With -ENOMEM @done is called at once. */
+/* List the folder on the helper's thread; inf_repository_poll calls @done. @models is the repository's, for the
+ * length of the call. With -ENOMEM @done is called at once. */
 typedef void (*inf_scan_fn)(void *arg, int rc, const struct inf_variants *models, size_t n_models);
 void inf_repository_scan(struct inf_repository *repository, inf_scan_fn done, void *arg);
 
@@ -106,8 +108,8 @@ const struct et_list_node *inf_repository_models(const struct inf_repository *re
 /* A model that clients can use without a load; NULL: there is none. @version and @method may be "". */
 struct inf_model *inf_repository_find_ready(struct inf_repository *repository, const char *model, const char *version,
 	const char *method);
-/* Whether that version of @model has diagnostics: why the last loads of it, or of methods of it, failed, or which variants
- * were passed over; then in @text, of @room bytes. *ret_is_refused: no client can use it. */
+/* Whether that version of @model has diagnostics: why the last loads of it, or of methods of it, failed, or which
+ * variants were passed over; then in @text, of @room bytes. *ret_is_refused: no client can use it. */
 bool inf_repository_diagnose(struct inf_repository *repository, const char *model, const char *version, char *text,
 	size_t room, bool *ret_is_refused);
 

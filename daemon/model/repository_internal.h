@@ -82,8 +82,8 @@ void inf_opens_end(struct inf_repository *repository);
 
 /* --- load.c --- */
 
-/* Start to load @method of @v: a model of the repository, LOADING; the `loaded` event follows. @n_crashes: how often its
- * backend's process died in earlier loads. NULL: no memory. */
+/* Start to load @method of @v: a model of the repository, LOADING; the `loaded` event follows. @n_crashes: how
+ * often its backend's process died in earlier loads. NULL: no memory. */
 struct inf_model *inf_load_start(struct inf_open_state *state, const struct inf_variant *v, const char *method,
 	uint32_t n_crashes);
 /* Memory was freed, or will not be: loads that wait for room check again. */
@@ -99,8 +99,9 @@ void inf_repository_release_async(void *self, struct et_program *program, struct
 
 /* --- replaced.c --- */
 
-/* @state has found the files of its model and chosen the loaded model @chosen. Loaded models of other files are replaced;
- * those of these files are not. What a look that began later has told stays, and counts for @chosen as well. */
+/* @state has found the files of its model and chosen the loaded model @chosen. Loaded models of other files are
+ * replaced; those of these files are not. What a look that began later has told stays, and counts for @chosen as
+ * well. */
 void inf_repository_note_found(struct inf_open_state *state, struct inf_model *chosen);
 /* @state has found no files of its model, or of that version: loaded models of it are replaced. */
 void inf_repository_note_absent(struct inf_open_state *state);

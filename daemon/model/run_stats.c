@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Statistics of a model's runs.
  *
- * Workers count without a lock, with relaxed atomics: each value is right by itself, but two values read together may be
- * one run apart. Nothing here decides; the job (client/job.c) asks before it submits a request. */
+ * Workers count without a lock, with relaxed atomics: each value is right by itself, but two values read together
+ * may be one run apart. Nothing here decides; the job (client/job.c) asks before it submits a request. */
 #include "daemon/model/run_stats.h"
 
 #include <stdlib.h>

@@ -37,8 +37,8 @@ void inf_run_stats_add_width(struct inf_run_stats *stats, bool is_all_cores, uin
  * finished before they have met, and on a machine with other load they wait for each other. So both widths are
  * measured, and the slower one is tried again now and then. Each call counts as one choice. Loop thread. */
 bool inf_run_stats_prefers_single_core(struct inf_run_stats *stats);
-/* Whether the next run is expected to take less time than waking a worker for it: all but one of the last many runs did,
- * and no instruction of the program can take long, whatever its inputs are. */
+/* Whether the next run is expected to take less time than waking a worker for it: all but one of the last many runs
+ * did, and no instruction of the program can take long, whatever its inputs are. */
 bool inf_run_stats_is_quick(const struct inf_run_stats *stats);
 /* The median of the recent successful runs; 0: there is none. */
 uint64_t inf_run_stats_median_ns(const struct inf_run_stats *stats);

@@ -18,8 +18,8 @@ struct inf_shared {
 	void *handles[INF_BACKENDS_MAX]; /* one for each backend of the registry; NULL: that backend copies */
 };
 
-/* Register [bytes, bytes + n_bytes), the start of file @fd, with all backends; both must stay until inf_shared_remove. A
- * backend without memory for its entry copies instead. Any thread. */
+/* Register [bytes, bytes + n_bytes), the start of file @fd, with all backends; both must stay until
+ * inf_shared_remove. A backend without memory for its entry copies instead. Any thread. */
 void inf_shared_add(struct inf_shared *shared, const struct et_registry *registry, int fd, void *bytes, size_t n_bytes);
 /* No run may use the memory any more. Any thread. */
 void inf_shared_remove(struct inf_shared *shared, const struct et_registry *registry);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Contexts on several workers: what a model waits for before it is READY, and what becomes of the others'. The delegate here
- * makes each context when it is told to, or fails. */
+/* Contexts on several workers: what a model waits for before it is READY, and what becomes of the others'. The
+ * delegate here makes each context when it is told to, or fails. */
 #include "daemon/model/model.h"
 
 #include "runtime/base/checked.h"

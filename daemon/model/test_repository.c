@@ -94,7 +94,8 @@ static void answered(void *arg, int rc, const struct inf_variants *models, size_
 	w.order[w.n_answers++] = *(int *)arg;
 }
 
-/* However many questions one look answers, the loop comes to other things in between; each is answered once, in order. */
+/* However many questions one look answers, the loop comes to other things in between; each is answered once, in
+ * order. */
 static void test_many_questions(void **state)
 {
 	char folder[] = "/tmp/test_repository.XXXXXX";
@@ -211,8 +212,8 @@ static uint32_t open_beside(struct et_program *program, bool is_uploaded)
 	return n;
 }
 
-/* A program of the folder has the operators beside a method looked up, for what is told of it. One of a client's may have
- * millions, which would keep the loop. */
+/* A program of the folder has the operators beside a method looked up, for what is told of it. One of a client's
+ * may have millions, which would keep the loop. */
 static void test_another_method(void **state)
 {
 	struct et_source source;

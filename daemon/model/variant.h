@@ -73,16 +73,16 @@ struct inf_inspect_options {
 /* The options as a Plan takes them, in the array @room. They borrow from @from, which may be NULL. */
 struct et_options inf_model_options(const struct inf_config_model_options *from,
 	struct et_option room[INF_CONFIG_MODEL_OPTIONS_MAX]);
-/* Open the data files and the program of each variant, find out what it needs, ask its backends whether they can run its
- * payloads, and sort the variants into the order in which to try them. A data file that can't be opened is a failure of
- * every variant. Slow. */
+/* Open the data files and the program of each variant, find out what it needs, ask its backends whether they can
+ * run its payloads, and sort the variants into the order in which to try them. A data file that can't be opened is
+ * a failure of every variant. Slow. */
 void inf_variants_inspect(struct inf_variants *variants, const struct inf_inspect_options *options);
 
 /* The name of the default method: the only one, or "forward". NULL: neither exists. */
 const char *inf_default_method(const struct et_program *program);
 
-/* How many methods of @program, other than @method, may run: the reader accepts them, and this daemon has their backends
- * and operators. */
+/* How many methods of @program, other than @method, may run: the reader accepts them, and this daemon has their
+ * backends and operators. */
 uint32_t inf_count_other_methods(const struct et_registry *registry, const struct et_program *program,
 	const struct et_method_spec *method);
 
@@ -91,9 +91,9 @@ uint32_t inf_count_other_methods(const struct et_registry *registry, const struc
 bool inf_method_uses(const struct et_registry *registry, const struct et_method_spec *method,
 	const struct et_backend_entry *entry);
 
-/* Find every model and version below @folder, each with its files (not inspected), sorted by name. A model whose folders
- * this process may not read has no version and no files, but `denied`. The caller frees the array and each of its
- * entries. Negative errno if the folder can't be read. */
+/* Find every model and version below @folder, each with its files (not inspected), sorted by name. A model whose
+ * folders this process may not read has no version and no files, but `denied`. The caller frees the array and each
+ * of its entries. Negative errno if the folder can't be read. */
 int inf_variants_scan(const char *folder, struct inf_variants **ret_models, size_t *ret_n);
 
 #endif

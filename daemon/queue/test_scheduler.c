@@ -211,8 +211,9 @@ struct backlog {
 	uint64_t used;
 };
 
-/* How far one who used @a with weight @weight_a may be ahead of one who used @b, in time by weight: what runs on the
- * cores and was guessed wrong, half a request that counts as nothing, and one more. Times are far too small for the product to overflow. */
+/* How far one who used @a with weight @weight_a may be ahead of one who used @b, in time by weight: what runs on
+ * the cores and was guessed wrong, half a request that counts as nothing, and one more. Times are far too small for
+ * the product to overflow. */
 static void check_ahead(uint64_t a, uint64_t weight_a, uint64_t b, uint64_t weight_b, uint64_t slack)
 {
 	if (a * weight_b > b * weight_a + slack * (weight_a + weight_b))

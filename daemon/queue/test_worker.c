@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A worker's lanes: it stays off them while a guest is there, whatever wakes it; and the threads of the wide one rest before
- * the reply. And what a run is charged for. */
-#include "daemon/queue/worker.h"
+/* A worker's lanes: it stays off them while a guest is there, whatever wakes it; and the threads of the wide one
+ * rest before the reply. And what a run is charged for. */
+#include "daemon/queue/pool.h"
 
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
@@ -389,9 +389,9 @@ static bool share_one_processor(cpu_set_t *ret_before)
 	return sched_setaffinity(0, sizeof(one), &one) == 0;
 }
 
-/* Each run, not only all of them together: a clock that moves by ticks says nothing of most, and a lot of some. Whoever
- * waits here does so on the worker's own processor, so that the kernel takes it away in the midst of runs: none of that is
- * charged. */
+/* Each run, not only all of them together: a clock that moves by ticks says nothing of most, and a lot of some.
+ * Whoever waits here does so on the worker's own processor, so that the kernel takes it away in the midst of runs:
+ * none of that is charged. */
 static void test_charge(void **state)
 {
 	struct charged c = { 0 };

@@ -220,7 +220,7 @@ static void test_options(void **state)
 		{ { "inferd", "--check", "--config", good }, 0, "" },
 		{ { "inferd", "--check", "--config", good, "--workers", "x" }, 2, "--workers: 'x'" },
 		{ { "inferd", "--config", unknown, "--socket", "/nonexistent/s" }, 1,
-			"backends: there is none called 'acme'; a plug-in has its name from its section" },
+			"backends: no backend is called 'acme'; a plug-in gets its name from its section" },
 		{ { "inferd", "--config", "/nonexistent" }, 1,
 			"the configuration /nonexistent can't be read: No such file" },
 		{ { "inferd", "--socket", "" }, 2, "--socket: it can't be empty" },
