@@ -134,14 +134,14 @@ static size_t write_part(char *to, size_t room, const char *before, const char *
 	return inf_text(to, room, "%s%s%s%s", before, what, size, after);
 }
 
-/* "12 MiB (file 4 MiB, prepared 6 MiB, contexts 1 MiB, runs 1 MiB)" */
+/* "12 MiB (file 4 MiB, prepared 6 MiB, instances 1 MiB, runs 1 MiB)" */
 static void write_needs(char *to, size_t room, const struct inf_model_use *needs)
 {
 	const struct {
 		const char *what;
 		uint64_t n;
 	} parts[] = { { "file ", needs->n_file }, { "prepared ", needs->n_prepared },
-		{ "contexts ", needs->n_instances }, { "runs ", needs->n_frames }, { "state ", needs->n_states } };
+		{ "instances ", needs->n_instances }, { "runs ", needs->n_frames }, { "state ", needs->n_states } };
 	size_t n = write_size(to, room, inf_model_total(needs));
 	bool is_first = true;
 	for (size_t i = 0; i < ET_ARRAY_LEN(parts) && n < room; i++) {

@@ -12,7 +12,7 @@
  * more frames than requests that have begun, nor more than workers when these have ended; requests of a model that
  * is not loaded are refused before they exist.
  *
- * Which model is made, for whom, and when it is unloaded is decided elsewhere (loader.c, repository.c, fallback.c). */
+ * Which model is made, for whom, and when it is unloaded is decided elsewhere (open.c, repository.c, fallback.c). */
 #include "daemon/model/model.h"
 #include "daemon/base/text.h"
 

@@ -123,7 +123,7 @@ struct inf_model {
 	/* The folder has other files by now: its clients keep it, new clients do not get it. A later look may find
 	 * the files again (replaced.c). */
 	bool is_replaced;
-	/* The number of the last look at the folder (see loader.c) that told whether its files are there, and of
+	/* The number of the last look at the folder (see open.c) that told whether its files are there, and of
 	 * the last one that told which version is the newest. */
 	uint64_t scan, newest_scan;
 	/* Called with gone_arg when the memory is free: returns the charge that the last Method of an uploaded

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What many clients, or one with much, have the repository do: all of it is done, and nothing of it keeps the loop. */
+/* The repository under many requests, and requests with much memory: all is done, and the loop is never kept long. */
 #include "daemon/model/repository_internal.h"
 
 #include "config/config.h"
@@ -94,7 +94,7 @@ static void answered(void *arg, int rc, const struct inf_variants *models, size_
 	w.order[w.n_answers++] = *(int *)arg;
 }
 
-/* However many questions one look answers, the loop comes to other things in between; each is answered once, in
+/* A scan that answers many callers lets the loop handle other events in between; each caller is answered once, in
  * order. */
 static void test_many_questions(void **state)
 {
@@ -135,7 +135,7 @@ static void let_regions_go(int n, size_t n_bytes)
 	}
 }
 
-/* Little memory goes at once, but not as much of it as a client likes. */
+/* The loop frees a little memory itself, but not more of it in small pieces than a limit. */
 static void test_many_regions(void **state)
 {
 	enum { N = 100, N_BYTES = 256 << 10 };
@@ -155,7 +155,7 @@ static void test_many_regions(void **state)
 
 static uint32_t n_looked_up;
 
-/* Stands where the daemon looks an operator up (meson.build). */
+/* The linker puts this in place of et_kernel_table_find (meson.build). */
 const struct et_kernel *__wrap_et_kernel_table_find(const struct et_kernel_table *table, const char *name);
 const struct et_kernel *__real_et_kernel_table_find(const struct et_kernel_table *table, const char *name);
 const struct et_kernel *__wrap_et_kernel_table_find(const struct et_kernel_table *table, const char *name)
@@ -186,7 +186,7 @@ static void note_opened(struct inf_open *open, enum inf_status status, const cha
 	opened = model;
 }
 
-/* How many operators are looked up while the second method of a program that is there is opened. */
+/* How many operators are looked up while the second method of a loaded program is opened. */
 static uint32_t open_beside(struct et_program *program, bool is_uploaded)
 {
 	begin(&w, "/");
@@ -212,8 +212,8 @@ static uint32_t open_beside(struct et_program *program, bool is_uploaded)
 	return n;
 }
 
-/* A program of the folder has the operators beside a method looked up, for what is told of it. One of a client's
- * may have millions, which would keep the loop. */
+/* Opening a method of a program of the folder looks up the operators of its other methods, for the diagnostics. An
+ * uploaded program may have millions of operators, which would block the loop: none are looked up. */
 static void test_another_method(void **state)
 {
 	struct et_source source;

@@ -11,7 +11,7 @@
  * itself.
  *
  * What must always be true:
- *   - A worker's thread sets and scratch memory are used by its own thread, or by the loop thread while is_lent says so.
+ *   - A worker's thread sets and scratch memory belong to its own thread, or to the loop thread while is_lent is set.
  *   - A worker does all tasks posted to it before it takes a request: a model is READY when one worker of a queue is
  *     prepared for it (model.c), and each other worker is prepared before it takes a request of the model.
  *   - While the first worker does a task it can't run requests on all cores, so the scheduler gives none. */

@@ -257,7 +257,7 @@ static void test_failed_load_leaves(void **state)
 	if (!use.n_instances)
 		skip(); /* there is no XNNPACK */
 
-	/* enough for all that is foreseen of it, but not for its contexts */
+	/* enough for its estimated use, but not for its instances */
 	begin(&w, inf_model_total(&use) - use.n_instances / 2);
 	assert_true(e2e_put_file(&w.e, "net.pte", TEST_MODELS "/efficientnet_lite0_int8.pte"));
 	load_double(&w);
