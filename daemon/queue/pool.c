@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The calls of a pool.
  *
- * The loop thread can run a short request itself (an inline run): it takes an idle worker out of the idle list, so that
- * no caller wakes that one, uses the worker's thread sets, and puts the worker back. Cores are handed out as if the worker
- * had run the request. The worker may wake all the same (for a task, say), so its thread sets are lent under the lock,
- * and a worker whose sets are lent waits for them. An inline run yields after QUICK_MAX_NS, so that the loop is soon back
- * at its other work.
+ * The loop thread can run a short request itself (an inline run): it takes an idle worker out of the idle list, so
+ * that no caller wakes that one, uses the worker's thread sets, and puts the worker back. Cores are handed out as
+ * if the worker had run the request. The worker may wake all the same (for a task, say), so its thread sets are
+ * lent under the lock, and a worker whose sets are lent waits for them. An inline run yields after QUICK_MAX_NS, so
+ * that the loop is soon back at its other work.
  *
  * What must always be true: if a request can be taken and a worker is idle, a wake-up is on its way, because every
  * change of the scheduler's state ends with inf_pool_unlock. The lock is never held across a run, a callback
