@@ -12,7 +12,7 @@
 
 #include "daemon/client/binding.h"
 #include "daemon/client/quota.h"
-#include "daemon/client/reply.h"
+#include "daemon/base/reply.h"
 #include "daemon/model/repository.h"
 #include "daemon/queue/scheduler.h"
 #include "daemon/base/id_table.h"

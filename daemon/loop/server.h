@@ -6,10 +6,10 @@
 #define DAEMON_LOOP_SERVER_H
 
 #include "config/config.h"
-#include "daemon/loop/helper.h"
+#include "daemon/base/helper.h"
 #include "daemon/queue/queues.h"
 #include "daemon/client/quota.h"
-#include "daemon/client/reply.h"
+#include "daemon/base/reply.h"
 #include "daemon/model/repository.h"
 #include "daemon/model/shared_memory.h"
 #include "daemon/loop/stall_watchdog.h"

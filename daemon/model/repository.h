@@ -7,7 +7,7 @@
 #ifndef DAEMON_MODEL_REPOSITORY_H
 #define DAEMON_MODEL_REPOSITORY_H
 
-#include "daemon/loop/helper.h"
+#include "daemon/base/helper.h"
 #include "daemon/model/model.h"
 #include "daemon/model/variant.h"
 #include "ipc/message.h"

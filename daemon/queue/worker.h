@@ -10,7 +10,7 @@
 #ifndef DAEMON_QUEUE_WORKER_H
 #define DAEMON_QUEUE_WORKER_H
 
-#include "daemon/client/reply.h"
+#include "daemon/base/reply.h"
 #include "daemon/queue/scheduler.h"
 #include "runtime/base/log.h"
 #include "runtime/method.h"

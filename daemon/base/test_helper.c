@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Slow work: one owner who is kept waiting keeps nobody else waiting. */
-#include "daemon/loop/helper.h"
+#include "daemon/base/helper.h"
 
 #include "runtime/base/checked.h"
 

@@ -15,7 +15,7 @@
  *
  * What must always be true: a piece of work is in one list, or run by one thread, or the loop's; done is called once for
  * each that was run. */
-#include "daemon/loop/helper.h"
+#include "daemon/base/helper.h"
 
 #include "daemon/base/thread.h"
 #include "runtime/base/checked.h"

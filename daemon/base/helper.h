@@ -4,8 +4,8 @@
  * Most of it is done by one thread, one piece after the other, in turn for all who have asked for something. What may
  * block as long as a client likes, reading a file from a file system of the client's or making a program of the client's
  * ready to run, is done by others, a piece at a time for each client's user, so that nobody waits for anybody else's. */
-#ifndef DAEMON_LOOP_HELPER_H
-#define DAEMON_LOOP_HELPER_H
+#ifndef DAEMON_BASE_HELPER_H
+#define DAEMON_BASE_HELPER_H
 
 #include "runtime/base/list.h"
 

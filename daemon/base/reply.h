@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A reply on its way into a packet: one buffer a thread, so that sending one takes no memory. */
-#ifndef DAEMON_CLIENT_REPLY_H
-#define DAEMON_CLIENT_REPLY_H
+#ifndef DAEMON_BASE_REPLY_H
+#define DAEMON_BASE_REPLY_H
 
 #include "ipc/message.h"
 
