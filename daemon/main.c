@@ -116,7 +116,7 @@ static int load_config(struct inf_config *config, const struct options *o)
 
 static struct options options;
 
-static int reload(struct inf_server *server, struct inf_config *ret_config)
+static int load_config_again(struct inf_config *ret_config)
 {
 	return load_config(ret_config, &options) ? -EINVAL : 0;
 }
@@ -189,18 +189,18 @@ int main(int argc, char **argv)
 		fprintf(stderr, "inferd: '%s' is not an option; try 'inferd --help'\n", argv[optind]);
 		return 2;
 	}
-	int rc = load_config(&server.config, &options);
+	int rc = load_config(&server.context.config, &options);
 	if (rc)
 		return rc == OPTIONS_E_WRONG ? 2 : 1;
 	if (is_check) {
-		inf_config_deinit(&server.config);
+		inf_config_deinit(&server.context.config);
 		return 0;
 	}
 	et_platform_install_sigbus_guard();
 	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error, not the end */
 	raise_fd_limit();
-	server.log = et_platform_log((enum et_log_level)server.config.log_level);
-	server.reload = reload;
+	server.context.log = et_platform_log((enum et_log_level)server.context.config.log_level);
+	server.load_config = load_config_again;
 	rc = inf_server_init(&server);
 	if (rc == 0)
 		rc = inf_server_run(&server);

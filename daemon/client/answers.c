@@ -5,7 +5,7 @@
  * memory file by itself (ipc/message). */
 #include "daemon/client/answers.h"
 
-#include "daemon/loop/server.h"
+#include "daemon/context.h"
 #include "daemon/base/text.h"
 #include "delegates/plugin/proxy/plugin.h"
 #include "runtime/base/checked.h"
@@ -157,15 +157,15 @@ static struct inf_host_status host_of(const char *backend, const struct et_plugi
 }
 
 /* The processes of plug-ins. False: no memory. */
-static bool list_hosts(const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+static bool list_hosts(const struct inf_context *context, struct et_pool *pool, struct inf_server_status *status)
 {
-	const size_t n_plugins = server->registry.n_backends - server->n_compiled_in;
+	const size_t n_plugins = context->backends.registry.n_backends - context->backends.n_compiled_in;
 	struct inf_host_status *hosts = ET_POOL_NEW_ARRAY(pool, struct inf_host_status, n_plugins * (1 + MAX_TENANTS));
 	struct et_plugin_state *states = ET_POOL_NEW_ARRAY(pool, struct et_plugin_state, MAX_TENANTS);
 	if (!hosts || !states)
 		return false;
-	for (size_t i = server->n_compiled_in; i < server->registry.n_backends; i++) {
-		const struct et_backend_entry *entry = &server->backends[i];
+	for (size_t i = context->backends.n_compiled_in; i < context->backends.registry.n_backends; i++) {
+		const struct et_backend_entry *entry = &context->backends.entries[i];
 		et_plugin_state(entry->backend, &states[0]);
 		hosts[status->n_hosts++] = host_of(entry->ops->name, &states[0], pool);
 		uint32_t n = et_plugin_tenant_states(entry->backend, states, MAX_TENANTS);
@@ -177,9 +177,9 @@ static bool list_hosts(const struct inf_server *server, struct et_pool *pool, st
 }
 
 /* Who is there, and what each holds of what it may. False: no memory. */
-static bool list_users(const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+static bool list_users(const struct inf_context *context, struct et_pool *pool, struct inf_server_status *status)
 {
-	const struct et_list_node *list = &server->quota.users;
+	const struct et_list_node *list = &context->quota->users;
 	struct inf_user_status *users = ET_POOL_NEW_ARRAY(pool, struct inf_user_status, count(list));
 	for (const struct et_list_node *node = list->next; node != list && users; node = node->next) {
 		const struct inf_quota_user *user = ET_CONTAINER_OF(node, struct inf_quota_user, node);
@@ -197,9 +197,9 @@ static bool list_users(const struct inf_server *server, struct et_pool *pool, st
 }
 
 /* False: no memory. */
-static bool list_programs(const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+static bool list_programs(const struct inf_context *context, struct et_pool *pool, struct inf_server_status *status)
 {
-	const struct et_list_node *list = inf_repository_models(server->repository);
+	const struct et_list_node *list = inf_repository_models(context->repository);
 	struct inf_program_status *programs = ET_POOL_NEW_ARRAY(pool, struct inf_program_status, count(list));
 	for (const struct et_list_node *node = list->next; node != list && programs; node = node->next) {
 		const struct inf_model *sv = ET_CONTAINER_OF(node, const struct inf_model, node);
@@ -211,9 +211,9 @@ static bool list_programs(const struct inf_server *server, struct et_pool *pool,
 }
 
 /* False: no memory. */
-static bool list_clients(const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+static bool list_clients(const struct inf_context *context, struct et_pool *pool, struct inf_server_status *status)
 {
-	const struct et_list_node *list = &server->sessions;
+	const struct et_list_node *list = &context->sessions;
 	struct inf_client_status *clients = ET_POOL_NEW_ARRAY(pool, struct inf_client_status, count(list));
 	for (const struct et_list_node *node = list->next; node != list && clients; node = node->next) {
 		const struct inf_session *c = ET_CONTAINER_OF(node, const struct inf_session, node);
@@ -234,34 +234,34 @@ static bool list_clients(const struct inf_server *server, struct et_pool *pool, 
 }
 
 /* What is here, and what is not and why. False: no memory. */
-static bool list_backends(const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+static bool list_backends(const struct inf_context *context, struct et_pool *pool, struct inf_server_status *status)
 {
-	const struct et_registry *registry = &server->registry;
+	const struct et_registry *registry = &context->backends.registry;
 	const char **here = ET_POOL_NEW_ARRAY(pool, const char *, registry->n_backends + 1);
-	const char **missing = ET_POOL_NEW_ARRAY(pool, const char *, server->n_missing + registry->n_backends);
+	const char **missing = ET_POOL_NEW_ARRAY(pool, const char *, context->backends.n_missing + registry->n_backends);
 	if (!here || !missing)
 		return false;
 	for (size_t i = 0; i < registry->n_backends; i++) {
-		const char *why = i < server->n_compiled_in ? NULL : failure_of(&server->backends[i], pool);
+		const char *why = i < context->backends.n_compiled_in ? NULL : failure_of(&context->backends.entries[i], pool);
 		if (why)
 			missing[status->n_backends_missing++] = why;
 		else
-			here[status->n_backends++] = server->backends[i].ops->name;
+			here[status->n_backends++] = context->backends.entries[i].ops->name;
 	}
 	here[status->n_backends++] = "portable";
-	for (uint32_t i = 0; i < server->n_missing; i++)
-		missing[status->n_backends_missing++] = server->missing[i];
+	for (uint32_t i = 0; i < context->backends.n_missing; i++)
+		missing[status->n_backends_missing++] = context->backends.missing[i];
 	status->backends = here;
 	status->backends_missing = missing;
 	return true;
 }
 
 /* False: no memory. */
-static bool list_queues(const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+static bool list_queues(const struct inf_context *context, struct et_pool *pool, struct inf_server_status *status)
 {
-	struct inf_queue_status *queues = ET_POOL_NEW_ARRAY(pool, struct inf_queue_status, server->queues.n);
-	for (uint32_t i = 0; i < server->queues.n && queues; i++) {
-		struct inf_pool *queue = server->queues.pools[i];
+	struct inf_queue_status *queues = ET_POOL_NEW_ARRAY(pool, struct inf_queue_status, context->queues.n);
+	for (uint32_t i = 0; i < context->queues.n && queues; i++) {
+		struct inf_pool *queue = context->queues.pools[i];
 		struct et_queue_id id = inf_pool_queue(queue);
 		const char *kind = et_queue_kind_name((enum et_queue_kind)id.kind);
 		const char *name = id.kind == ET_QUEUE_CPU ? text(pool, "%s", kind)
@@ -270,24 +270,42 @@ static bool list_queues(const struct inf_server *server, struct et_pool *pool, s
 		inf_pool_stats(queue, &stats);
 		queues[i] = (struct inf_queue_status){ name, inf_pool_n_workers(queue), stats.n_running,
 			stats.n_waiting, stats.busy_ns, stats.n_completed,
-			inf_stall_watchdog_count(&server->watchdog, i) };
+			inf_stuck_count(&context->stuck, i) };
 	}
 	status->queues = queues;
-	status->n_queues = server->queues.n;
+	status->n_queues = context->queues.n;
 	return queues;
 }
 
-/* False: no memory. */
-static bool list_warnings(const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+/* Whether the helper's own thread has been in one piece of work for longer than `stall`; then a sentence. */
+static bool describe_slow_helper(const struct inf_context *context, uint64_t now_ns, char *to, size_t room)
 {
-	const char **warnings = ET_POOL_NEW_ARRAY(pool, const char *, server->watchdog.n_stuck + 1);
+	uint64_t since_ns = inf_helper_busy_since(context->helper), stall_ns = context->config.stall_ns;
+	if (!since_ns || !stall_ns || now_ns <= since_ns || now_ns - since_ns <= stall_ns)
+		return false;
+	inf_text(to, room,
+		"a model has been loading for %.0f s, and others wait for it: perhaps the file system of '%s' does not "
+		"answer",
+		(double)(now_ns - since_ns) / 1e9, context->config.models);
+	return true;
+}
+
+/* Workers that are stuck, and a helper that is slow. False: no memory. */
+static bool list_warnings(const struct inf_context *context, struct et_pool *pool, struct inf_server_status *status)
+{
+	const char **warnings = ET_POOL_NEW_ARRAY(pool, const char *, context->stuck.n + 1);
+	const struct et_list_node *stuck = &context->stuck.list;
+	uint64_t now_ns = et_platform_now_ns(NULL);
 	char warning[600];
 	if (!warnings)
 		return false;
-	for (uint32_t i = 0; inf_stall_watchdog_describe(server, i, warning, sizeof(warning)); i++)
+	for (const struct et_list_node *node = stuck->next; node != stuck; node = node->next) {
+		inf_stuck_describe(ET_CONTAINER_OF(node, const struct inf_stuck_worker, node), &context->queues, now_ns,
+			warning, sizeof(warning));
 		if ((warnings[status->n_warnings] = et_pool_strndup(pool, warning, strlen(warning))))
 			status->n_warnings++;
-	if (inf_stall_watchdog_helper(server, warning, sizeof(warning)) &&
+	}
+	if (describe_slow_helper(context, now_ns, warning, sizeof(warning)) &&
 		(warnings[status->n_warnings] = et_pool_strndup(pool, warning, strlen(warning))))
 		status->n_warnings++;
 	status->warnings = warnings;
@@ -296,23 +314,23 @@ static bool list_warnings(const struct inf_server *server, struct et_pool *pool,
 
 void inf_answer_status(struct inf_session *s, uint64_t id)
 {
-	const struct inf_server *server = s->server;
+	const struct inf_context *context = s->context;
 	struct inf_reply reply = { .id = id, .kind = INF_REPLY_SERVER_STATUS };
 	struct inf_server_status *status = &reply.server_status;
 	struct et_pool pool;
 	et_pool_init(&pool, et_platform_allocator());
 	status->version = INF_VERSION;
-	status->uptime_ns = et_platform_now_ns(NULL) - server->started_ns;
+	status->uptime_ns = et_platform_now_ns(NULL) - context->started_ns;
 	status->resident_bytes = et_platform_resident_bytes();
-	status->memory_used = inf_repository_memory(server->repository);
-	status->memory_budget = server->config.memory_budget;
-	status->requests = get(&server->n_requests);
-	status->failed = get(&server->n_failed);
-	status->copied_bytes = get(&server->copied_bytes);
-	if (list_programs(server, &pool, status) && list_clients(server, &pool, status) &&
-		list_queues(server, &pool, status) && list_backends(server, &pool, status) &&
-		list_warnings(server, &pool, status) && list_hosts(server, &pool, status) &&
-		list_users(server, &pool, status))
+	status->memory_used = inf_repository_memory(context->repository);
+	status->memory_budget = context->config.memory_budget;
+	status->requests = get(&context->n_requests);
+	status->failed = get(&context->n_failed);
+	status->copied_bytes = get(&context->copied_bytes);
+	if (list_programs(context, &pool, status) && list_clients(context, &pool, status) &&
+		list_queues(context, &pool, status) && list_backends(context, &pool, status) &&
+		list_warnings(context, &pool, status) && list_hosts(context, &pool, status) &&
+		list_users(context, &pool, status))
 		inf_session_reply(s, &reply);
 	else
 		out_of_memory(s, id);
@@ -321,7 +339,7 @@ void inf_answer_status(struct inf_session *s, uint64_t id)
 
 void inf_answer_statistics(struct inf_session *s, uint64_t id, const char *model, const char *version)
 {
-	const struct et_list_node *models = inf_repository_models(s->server->repository);
+	const struct et_list_node *models = inf_repository_models(s->context->repository);
 	struct inf_reply reply = { .id = id, .kind = INF_REPLY_MODEL_STATISTICS };
 	struct et_pool pool;
 	et_pool_init(&pool, et_platform_allocator());
@@ -410,14 +428,14 @@ static int nearness(enum inf_model_state state)
 }
 
 /* @pool: for what is said of it; where that has no memory it is not. */
-static void describe_model(struct inf_server *server, struct inf_model_index *index, const struct inf_variants *v,
+static void describe_model(struct inf_context *context, struct inf_model_index *index, const struct inf_variants *v,
 	struct et_pool *pool, enum inf_model_state *ret)
 {
-	const struct et_list_node *models = inf_repository_models(server->repository);
+	const struct et_list_node *models = inf_repository_models(context->repository);
 	enum inf_model_state state = INF_MODEL_UNLOADED;
 	char why[INF_MAX_TEXT + 1];
 	bool is_refused;
-	if (inf_repository_why(server->repository, v->model, v->version, why, sizeof(why), &is_refused))
+	if (inf_repository_why(context->repository, v->model, v->version, why, sizeof(why), &is_refused))
 		index->reason = et_pool_strndup(pool, why, strlen(why));
 	for (const struct et_list_node *node = models->next; node != models; node = node->next) {
 		const struct inf_model *sv = ET_CONTAINER_OF(node, struct inf_model, node);
@@ -466,7 +484,7 @@ void inf_answer_index(struct inf_session *s, uint64_t id, bool only_ready, const
 		*index = (struct inf_model_index){
 			.name = on_disk[i].model, .version = on_disk[i].version, .n_files = on_disk[i].n, .files = files
 		};
-		describe_model(s->server, index, &on_disk[i], &pool, &state);
+		describe_model(s->context, index, &on_disk[i], &pool, &state);
 		if (!only_ready || state == INF_MODEL_READY)
 			n++;
 	}

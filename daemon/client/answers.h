@@ -4,6 +4,8 @@
 #define DAEMON_CLIENT_ANSWERS_H
 
 #include "daemon/client/session.h"
+#include "daemon/model/model.h"
+#include "daemon/model/variant.h"
 #include "runtime/base/alloc.h"
 
 /* Inputs or outputs of a Plan as the wire shows them; the array and what it points to live in @pool. NULL: no

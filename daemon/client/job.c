@@ -12,8 +12,7 @@
 #include "daemon/client/job.h"
 
 #include "daemon/client/binding.h"
-#include "daemon/model/fallback.h"
-#include "daemon/loop/server.h"
+#include "daemon/context.h"
 #include "daemon/client/session.h"
 #include "daemon/base/text.h"
 #include "runtime/base/checked.h"
@@ -42,7 +41,7 @@ static bool set_state(struct inf_binding *b, enum inf_job_state state)
 		[INF_JOB_RUNNING] = { [INF_JOB_QUEUED] = true, [INF_JOB_DONE] = true },
 		[INF_JOB_DONE] = { [INF_JOB_IDLE] = true },
 	};
-	const struct et_log *log = &b->method->server->log;
+	const struct et_log *log = &b->method->context->log;
 	uint32_t before = atomic_load_explicit(&b->job.state, memory_order_relaxed);
 	bool is_legal = may[before][state];
 	if (!is_legal || et_log_wants(log, ET_LOG_DEBUG))
@@ -196,7 +195,7 @@ static void encode(struct inf_binding *b, enum inf_status status, const char *er
 	et_fbw_deinit(&writer);
 	inf_model_count(b->method->model, status == INF_OK, queue_ns, job->run_ns, job->cost_ns,
 		job->has_begun ? job->run.n_copied_bytes : 0);
-	inf_server_count(b->method->server, status == INF_OK, job->has_begun ? job->run.n_copied_bytes : 0);
+	inf_context_count(b->method->context, status == INF_OK, job->has_begun ? job->run.n_copied_bytes : 0);
 	set_state(b, INF_JOB_DONE);
 }
 
@@ -206,6 +205,13 @@ static const struct et_queue_id *home_of(const struct inf_binding *b)
 	return &b->method->first->model->info->first_queue;
 }
 
+/* NULL: there is no such queue. Any thread. */
+static struct inf_pool *pool_of(const struct inf_context *context, struct et_queue_id queue)
+{
+	int index = inf_queues_find(&context->queues, queue);
+	return index < 0 ? NULL : context->queues.pools[index];
+}
+
 /* A guest's request has ended: let the stream's next one go, in the queue where they begin. */
 static void end_of_stream_item(struct inf_binding *b)
 {
@@ -213,7 +219,7 @@ static void end_of_stream_item(struct inf_binding *b)
 	if (!b->job.is_off_home_queue || !model->info->is_stateful)
 		return;
 	b->job.item.stream = &b->method->first->stream;
-	inf_pool_end_of_stream_item(inf_server_pool(b->method->server, *home_of(b)), &b->job.item);
+	inf_pool_end_of_stream_item(pool_of(b->method->context, *home_of(b)), &b->job.item);
 }
 
 static void drop_reply(struct inf_reply_buffer *buffer)
@@ -227,7 +233,7 @@ static void drop_reply(struct inf_reply_buffer *buffer)
 static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 {
 	struct inf_session *session = b->session;
-	struct inf_server *server = session->server;
+	struct inf_context *context = session->context;
 	drop_profile(b);
 	inf_binding_discharge_frame(b);
 	inf_quota_discharge(b->user, INF_QUOTA_REQUESTS, 1);
@@ -251,7 +257,7 @@ static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 		inf_session_send(session, buffer);
 	inf_binding_unref(b);
 	/* release: pairs with the acquire in end_if_drained, which then ends what all this uses */
-	atomic_fetch_sub_explicit(&server->n_unanswered, 1, memory_order_release);
+	atomic_fetch_sub_explicit(&context->n_unanswered, 1, memory_order_release);
 }
 
 /* --- running -------------------------------------------------------------------------------------- */
@@ -260,15 +266,15 @@ static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
  * order; elsewhere it is a guest, and the stream waits for it. */
 static void submit_to(struct inf_binding *b, struct et_queue_id queue, bool is_quick)
 {
-	struct inf_server *server = b->method->server;
+	struct inf_context *context = b->method->context;
 	struct inf_job *job = &b->job;
-	int index = inf_queues_find(&server->queues, queue);
+	int index = inf_queues_find(&context->queues, queue);
 	const struct et_queue_id *home = home_of(b);
 	job->is_off_home_queue = queue.kind != home->kind || queue.device != home->device;
 	job->item.flow = &b->session->flows[index < 0 ? 0 : index];
 	job->item.stream = b->method->model->info->is_stateful && !job->is_off_home_queue ? &b->method->first->stream
 											  : NULL;
-	struct inf_pool *pool = server->queues.pools[index < 0 ? 0 : index];
+	struct inf_pool *pool = context->queues.pools[index < 0 ? 0 : index];
 	if (!is_quick) {
 		inf_pool_submit(pool, &job->item);
 		return;
@@ -403,7 +409,7 @@ static void end_run(struct inf_binding *b, enum et_status status, struct inf_rep
 	}
 	encode(b, answer, answer == INF_OK ? NULL : text, buffer);
 	if (answer == INF_BACKEND_CRASHED)
-		inf_server_crashed(b->method->server);
+		b->method->context->events.backend_crashed(b->method->context->events.self);
 }
 
 static enum inf_segment_end job_run(void *self, struct inf_item *item, struct inf_worker *worker)
@@ -441,7 +447,7 @@ static enum inf_segment_end job_run(void *self, struct inf_item *item, struct in
 			set_state(b, INF_JOB_QUEUED);
 			return INF_SEGMENT_AGAIN;
 		}
-		if (inf_server_pool(b->method->server, run->queue))
+		if (pool_of(b->method->context, run->queue))
 			return INF_SEGMENT_LEFT;
 		et_fail(&run->diag, ET_E_NOT_SUPPORTED, "there is no queue %s%u",
 			et_queue_kind_name((enum et_queue_kind)run->queue.kind), run->queue.device);
@@ -545,7 +551,7 @@ static enum inf_status check_method(struct inf_method *method, char *error, size
 			model->model);
 		return INF_BACKEND_CRASHED;
 	}
-	if (method->server->is_draining) {
+	if (method->context->is_draining) {
 		inf_text(error, room, "inferd is shutting down");
 		return INF_UNAVAILABLE;
 	}
@@ -663,21 +669,21 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 	atomic_fetch_add_explicit(&b->session->n_in_flight, 1, memory_order_relaxed);
 	b->session->n_requests++;
 	atomic_fetch_add_explicit(&method->first->n_jobs, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&method->server->n_unanswered, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&method->context->n_unanswered, 1, memory_order_relaxed);
 	inf_model_job_begun(model);
 	inf_binding_ref(b);
 	set_state(b, INF_JOB_QUEUED);
 	submit_to(b, *home_of(b),
 		!b->has_dma_buf && inf_model_is_quick(model) && inf_model_is_quick(method->first->model));
 	if (deadline_ns && inf_job_is_busy(job))
-		inf_server_expect_deadline(method->server, deadline_ns);
+		method->context->events.expect_deadline(method->context->events.self, deadline_ns);
 	return INF_OK;
 }
 
 /* Whichever queue it waits in. */
 static bool take_out(struct inf_binding *b)
 {
-	const struct inf_queues *queues = &b->method->server->queues;
+	const struct inf_queues *queues = &b->method->context->queues;
 	for (uint32_t i = 0; i < queues->n; i++)
 		if (inf_pool_remove(queues->pools[i], &b->job.item))
 			return true;
@@ -686,15 +692,15 @@ static bool take_out(struct inf_binding *b)
 
 void inf_job_cancel(struct inf_binding *b, enum inf_status status, const char *why)
 {
-	struct inf_server *server = b->method->server;
+	struct inf_context *context = b->method->context;
 	if (!inf_job_is_busy(&b->job))
 		return;
 	/* a run between two queues is in neither; it sees the flag */
 	atomic_store(&b->job.run.cancelled, true);
 	if (take_out(b))
-		end_waiting(b, status, why, &server->reply);
+		end_waiting(b, status, why, &context->reply);
 	else
-		inf_queues_cancel(&server->queues, &b->job.run);
+		inf_queues_cancel(&context->queues, &b->job.run);
 }
 
 const char inf_job_stuck_text[] = "a worker does not come back from an earlier request of this model; no other one "
@@ -711,25 +717,25 @@ bool inf_job_give_up(struct inf_binding *b, enum inf_status status, const char *
 		return false;
 	}
 	atomic_store(&b->job.run.cancelled, true);
-	inf_queues_cancel(&b->method->server->queues, &b->job.run);
+	inf_queues_cancel(&b->method->context->queues, &b->job.run);
 	inf_session_refuse(b->session, b->job.id, status, "%s", why);
 	return true;
 }
 
 void inf_job_stop_waiting(struct inf_binding *b, enum inf_status status, const char *why)
 {
-	struct inf_server *server = b->method->server;
+	struct inf_context *context = b->method->context;
 	if (inf_job_is_busy(&b->job) && take_out(b))
-		end_waiting(b, status, why, &server->reply);
+		end_waiting(b, status, why, &context->reply);
 }
 
-uint64_t inf_jobs_expire(struct inf_server *server)
+uint64_t inf_jobs_expire(struct inf_context *context)
 {
 	uint64_t first_ns = UINT64_MAX, next_ns;
 	struct inf_item *item;
-	for (uint32_t i = 0; i < server->queues.n; i++) {
-		while ((item = inf_pool_take_expired(server->queues.pools[i], &next_ns)))
-			end_waiting(inf_job_binding(item), INF_MISSED_DEADLINE, late, &server->reply);
+	for (uint32_t i = 0; i < context->queues.n; i++) {
+		while ((item = inf_pool_take_expired(context->queues.pools[i], &next_ns)))
+			end_waiting(inf_job_binding(item), INF_MISSED_DEADLINE, late, &context->reply);
 		first_ns = next_ns < first_ns ? next_ns : first_ns;
 	}
 	return first_ns;

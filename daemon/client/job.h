@@ -17,7 +17,7 @@
 #include <stdatomic.h>
 
 struct inf_binding;
-struct inf_server;
+struct inf_context;
 struct inf_frame_entry;
 struct et_profile;
 
@@ -72,9 +72,9 @@ bool inf_job_give_up(struct inf_binding *binding, enum inf_status status, const 
 /* Why requests of a model are refused while one of it was given up. */
 extern const char inf_job_stuck_text[];
 /* Answer what waited too long; when the next one will have: UINT64_MAX if none. Loop thread. */
-uint64_t inf_jobs_expire(struct inf_server *server);
+uint64_t inf_jobs_expire(struct inf_context *context);
 
-/* What the pool calls. @self of the events is the server. */
+/* What a pool calls for a job; @self is not used. */
 extern const struct inf_pool_events inf_job_events;
 
 #endif

@@ -7,7 +7,7 @@
  * to say; what a slot of it may be used for, for binding.c. */
 #include "daemon/client/region.h"
 
-#include "daemon/loop/server.h"
+#include "daemon/context.h"
 #include "daemon/client/session.h"
 #include "daemon/base/text.h"
 #include "runtime/platform/platform.h"
@@ -56,8 +56,8 @@ struct inf_client_region *inf_client_region_unref(struct inf_client_region *c)
 {
 	if (!c || --c->n_refs)
 		return NULL;
-	inf_shared_remove(&c->shared, &c->server->registry);
-	inf_repository_release_async_region(c->server->repository, c->region, gone, c);
+	inf_shared_remove(&c->shared, &c->context->backends.registry);
+	inf_repository_release_async_region(c->context->repository, c->region, gone, c);
 	return NULL;
 }
 
@@ -88,7 +88,7 @@ static struct inf_client_region *keep(struct inf_session *s, uint64_t id, struct
 	c->n_refs = 1;
 	c->n_bytes = n_bytes;
 	c->region = region;
-	c->server = s->server;
+	c->context = s->context;
 	c->user = s->user;
 	c->user->n_refs++;
 	inf_text(c->name, sizeof(c->name), "%s", name);
@@ -99,7 +99,7 @@ static struct inf_client_region *keep(struct inf_session *s, uint64_t id, struct
 		return NULL;
 	}
 	s->region_bytes += n_bytes;
-	inf_shared_add(&c->shared, &s->server->registry, region->fd, region->mapping.bytes, region->mapping.n_bytes);
+	inf_shared_add(&c->shared, &s->context->backends.registry, region->fd, region->mapping.bytes, region->mapping.n_bytes);
 	return c;
 }
 

@@ -11,7 +11,7 @@
 #include "ipc/region.h"
 
 struct inf_session;
-struct inf_server;
+struct inf_context;
 
 struct inf_client_region {
 	uint64_t id;
@@ -19,7 +19,7 @@ struct inf_client_region {
 	uint64_t n_bytes;
 	struct inf_region *region;
 	struct inf_shared shared;
-	struct inf_server *server;
+	struct inf_context *context;
 	struct inf_quota_user *user; /* charged: a region, a descriptor, its bytes */
 	char name[INF_MAX_NAME + 1]; /* the client's word */
 };

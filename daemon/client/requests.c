@@ -7,8 +7,8 @@
 #include "daemon/client/requests.h"
 
 #include "daemon/client/answers.h"
-#include "daemon/model/fallback.h"
-#include "daemon/loop/server.h"
+#include "daemon/client/binding.h"
+#include "daemon/context.h"
 #include "daemon/base/text.h"
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
@@ -88,18 +88,6 @@ static void free_pending(struct pending *p)
 	free(p);
 }
 
-void inf_requests_drop(struct inf_session *s)
-{
-	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, &s->opens) {
-		struct pending *p = ET_CONTAINER_OF(node, struct pending, node);
-		p->session = NULL;
-		et_list_remove(&p->node);
-		if (p->is_open)
-			inf_repository_cancel(s->server->repository, &p->open);
-	}
-}
-
 /* --- session -------------------------------------------------------------------------------------- */
 
 static void on_hello(struct inf_session *s, const struct inf_request *r)
@@ -139,7 +127,7 @@ static void ask(struct pending *p, const char *model, const char *version, const
 	p->open.done = done;
 	p->open.whose = p->user;
 	p->is_open = true;
-	inf_repository_open(p->session->server->repository, &p->open);
+	inf_repository_open(p->session->context->repository, &p->open);
 }
 
 /* There is a Method, perhaps without a state for want of memory: it is the session's, or goes. */
@@ -223,7 +211,7 @@ static void method_opened(struct inf_open *open, enum inf_status status, const c
 		free_pending(p);
 		return;
 	}
-	struct inf_method *method = inf_method_new(s->server, model, p->user, p->n_charged_bytes, p->with, &refusal);
+	struct inf_method *method = inf_method_new(s->context, model, p->user, p->n_charged_bytes, p->with, &refusal);
 	if (!method) {
 		inf_session_refuse(s, p->id, refusal.status, "%s", refusal.text);
 		free_pending(p);
@@ -238,7 +226,7 @@ static void method_opened(struct inf_open *open, enum inf_status status, const c
 		return;
 	}
 	p->work = (struct inf_work){ .run = make_state, .done = state_made };
-	inf_helper_post_for_user(s->server->helper, &p->work, p->user);
+	inf_helper_post_for_user(s->context->helper, &p->work, p->user);
 }
 
 /* What is known of a file without asking its file system, which may be in somebody's process and answer when it likes:
@@ -393,26 +381,19 @@ static void on_method_close(struct inf_session *s, const struct inf_request *r)
 }
 
 /* It holds a reference on its Method, which is here. */
-static void begin_reset(struct pending *p)
+static void begin_reset(void *pending)
 {
+	struct pending *p = pending;
 	struct inf_method *method = p->method;
 	method->first->is_suspended = true;
 	atomic_fetch_add_explicit(&method->first->n_jobs, 1, memory_order_relaxed); /* it stays where it is */
 	p->work = (struct inf_work){ .run = reset_state, .done = state_reset };
 	if (inf_method_begins_long(method->model)) {
-		inf_helper_post_for_user(method->server->helper, &p->work, p->user);
+		inf_helper_post_for_user(method->context->helper, &p->work, p->user);
 		return;
 	}
 	reset_state(&p->work);
 	state_reset(&p->work);
-}
-
-void inf_request_reset_now(struct inf_method *method)
-{
-	struct pending *p = method->reset;
-	method->reset = NULL;
-	if (p)
-		begin_reset(p);
 }
 
 static void on_method_reset(struct inf_session *s, const struct inf_request *r)
@@ -424,7 +405,7 @@ static void on_method_reset(struct inf_session *s, const struct inf_request *r)
 	/* acquire: pairs with the release in deliver */
 	if (!atomic_load_explicit(&first->n_jobs, memory_order_acquire))
 		inf_method_follow(method);
-	bool has_to_wait = method->is_changing && !method->reset;
+	bool has_to_wait = method->is_changing && !method->begin_reset;
 	if (first->is_suspended && !has_to_wait) {
 		inf_session_refuse(s, r->id, INF_BUSY, "this Method is being reset; wait for the answer to that");
 		return;
@@ -445,10 +426,12 @@ static void on_method_reset(struct inf_session *s, const struct inf_request *r)
 		return;
 	p->method = method;
 	method->n_refs++;
-	if (has_to_wait) /* for the state that is being made */
-		method->reset = p;
-	else
+	if (has_to_wait) { /* for the state that is being made */
+		method->begin_reset = begin_reset;
+		method->begin_reset_arg = p;
+	} else {
 		begin_reset(p);
+	}
 }
 
 static void metadata_scanned(void *arg, int rc, const struct inf_variants *models, size_t n)
@@ -475,7 +458,7 @@ static void metadata_loaded(struct inf_open *open, enum inf_status status, const
 		return;
 	}
 	p->model = inf_model_ref(model);
-	inf_repository_scan(p->session->server->repository, metadata_scanned, p);
+	inf_repository_scan(p->session->context->repository, metadata_scanned, p);
 }
 
 static void index_scanned(void *arg, int rc, const struct inf_variants *models, size_t n)
@@ -484,7 +467,7 @@ static void index_scanned(void *arg, int rc, const struct inf_variants *models, 
 	if (p->session && rc < 0)
 		inf_session_refuse(p->session, p->id,
 			inf_is_scarcity(rc) ? INF_RESOURCE_EXHAUSTED : INF_FAILED_PRECONDITION,
-			"the models' folder '%s' can't be read: %s", p->session->server->config.models, strerror(-rc));
+			"the models' folder '%s' can't be read: %s", p->session->context->config.models, strerror(-rc));
 	else if (p->session)
 		inf_answer_index(p->session, p->id, p->only_ready, models, n);
 	free_pending(p);
@@ -522,7 +505,7 @@ static void on_load(struct inf_session *s, const struct inf_request *r)
 	struct pending *p = is_manager(s, r) ? new_pending(s, r->id) : NULL;
 	if (!p)
 		return;
-	inf_repository_retry(s->server->repository, r->repository_model_load.model_name);
+	inf_repository_retry(s->context->repository, r->repository_model_load.model_name);
 	p->open.is_anew = true;
 	ask(p, r->repository_model_load.model_name, "", "", "", -1, load_done);
 }
@@ -533,7 +516,7 @@ static void on_unload(struct inf_session *s, const struct inf_request *r)
 	struct pending *p = is_manager(s, r) ? new_pending(s, r->id) : NULL;
 	if (!p)
 		return;
-	if (!inf_repository_unload(s->server->repository, model, unload_done, p)) {
+	if (!inf_repository_unload(s->context->repository, model, unload_done, p)) {
 		inf_session_refuse(s, r->id, INF_NOT_FOUND, "model '%s' is not loaded", model);
 		free_pending(p);
 	}
@@ -541,20 +524,20 @@ static void on_unload(struct inf_session *s, const struct inf_request *r)
 
 static void on_backend_restart(struct inf_session *s, const struct inf_request *r)
 {
-	struct inf_server *server = s->server;
+	struct inf_context *context = s->context;
 	const char *name = r->backend_restart.name;
 	const struct et_backend_entry *found = NULL;
 	struct et_diag diag = { "" };
 	size_t n_name = strlen(name);
 	if (!is_manager(s, r))
 		return;
-	for (size_t i = 0; i < server->registry.n_backends; i++)
-		if (strcmp(server->registry.backends[i].ops->name, name) == 0)
-			found = &server->registry.backends[i];
-	for (uint32_t i = 0; i < server->n_missing && !found; i++)
-		if (strncmp(server->missing[i], name, n_name) == 0 && server->missing[i][n_name] == ':') {
+	for (size_t i = 0; i < context->backends.registry.n_backends; i++)
+		if (strcmp(context->backends.registry.backends[i].ops->name, name) == 0)
+			found = &context->backends.registry.backends[i];
+	for (uint32_t i = 0; i < context->backends.n_missing && !found; i++)
+		if (strncmp(context->backends.missing[i], name, n_name) == 0 && context->backends.missing[i][n_name] == ':') {
 			inf_session_refuse(s, r->id, INF_FAILED_PRECONDITION,
-				"backend %s; it was not there when inferd started: restart inferd", server->missing[i]);
+				"backend %s; it was not there when inferd started: restart inferd", context->backends.missing[i]);
 			return;
 		}
 	if (!found) {
@@ -566,9 +549,9 @@ static void on_backend_restart(struct inf_session *s, const struct inf_request *
 	} else if (found->ops->restart(found->backend, &diag) != ET_OK) {
 		inf_session_refuse(s, r->id, INF_FAILED_PRECONDITION, "backend '%s': %s", name, diag.text);
 	} else {
-		et_logf(&server->log, ET_LOG_NOTICE, "backend %s is restarted, as an administrator asked", name);
+		et_logf(&context->log, ET_LOG_NOTICE, "backend %s is restarted, as an administrator asked", name);
 		inf_session_ok(s, r->id);
-		inf_fallback_return(server);
+		inf_fallback_return(&context->fallback);
 	}
 }
 
@@ -634,7 +617,7 @@ static void on_infer(struct inf_session *s, const struct inf_request *r, uint64_
 		return;
 	enum inf_status status = inf_job_submit(b, r->id, &r->infer, now_ns, why, sizeof(why));
 	if (status != INF_OK) {
-		inf_server_count(s->server, false, 0);
+		inf_context_count(s->context, false, 0);
 		inf_session_refuse(s, r->id, status, "%s", why);
 	}
 }
@@ -661,7 +644,7 @@ static void on_cancel(struct inf_session *s, const struct inf_request *r)
 		inf_session_refuse(s, p->id, INF_CANCELLED, "the request was cancelled");
 		p->session = NULL;
 		et_list_remove(&p->node);
-		inf_repository_cancel(s->server->repository, &p->open);
+		inf_repository_cancel(s->context->repository, &p->open);
 		is_found = true;
 	}
 	if (is_found)
@@ -676,7 +659,31 @@ static void on_cancel(struct inf_session *s, const struct inf_request *r)
 
 /* --- all of them ---------------------------------------------------------------------------------- */
 
-void inf_request_handle(struct inf_session *s, const struct inf_request *r, const int *fds, size_t n_fds,
+static void on_closed(struct inf_session *s)
+{
+	struct et_list_node *node, *after;
+	struct inf_binding *b;
+	struct inf_method *method;
+	ET_LIST_FOR_EACH(node, after, &s->opens) {
+		struct pending *p = ET_CONTAINER_OF(node, struct pending, node);
+		p->session = NULL;
+		et_list_remove(&p->node);
+		if (p->is_open)
+			inf_repository_cancel(s->context->repository, &p->open);
+	}
+	for (uint32_t at = 0; (b = inf_table_next(&s->bindings, &at));) {
+		inf_job_cancel(b, INF_CANCELLED, "its client is gone");
+		inf_table_remove(&s->bindings, b->id);
+		inf_binding_drop(b);
+	}
+	for (uint32_t at = 0; (method = inf_table_next(&s->methods, &at));) {
+		inf_table_remove(&s->methods, method->id);
+		inf_method_unref(method);
+	}
+	inf_client_region_drop_all(s);
+}
+
+static void on_request(struct inf_session *s, const struct inf_request *r, const int *fds, size_t n_fds,
 	uint64_t now_ns)
 {
 	int fd = n_fds ? fds[0] : -1;
@@ -695,7 +702,7 @@ void inf_request_handle(struct inf_session *s, const struct inf_request *r, cons
 		break;
 	case INF_REQUEST_MODEL_READY: {
 		struct inf_reply reply = { .id = r->id, .kind = INF_REPLY_MODEL_READY };
-		reply.model_ready.ready = inf_repository_find_ready(s->server->repository, r->model_ready.name,
+		reply.model_ready.ready = inf_repository_find_ready(s->context->repository, r->model_ready.name,
 			r->model_ready.version, "");
 		inf_session_reply(s, &reply);
 		break;
@@ -708,7 +715,7 @@ void inf_request_handle(struct inf_session *s, const struct inf_request *r, cons
 	case INF_REQUEST_REPOSITORY_INDEX:
 		if ((p = new_pending(s, r->id))) {
 			p->only_ready = r->repository_index.ready;
-			inf_repository_scan(s->server->repository, index_scanned, p);
+			inf_repository_scan(s->context->repository, index_scanned, p);
 		}
 		break;
 	case INF_REQUEST_REPOSITORY_MODEL_LOAD:
@@ -764,5 +771,32 @@ void inf_request_handle(struct inf_session *s, const struct inf_request *r, cons
 		inf_session_refuse(s, r->id, INF_UNIMPLEMENTED,
 			"this daemon (%s) does not know that message; it is newer than the daemon", INF_VERSION);
 		break;
+	}
+}
+
+const struct inf_session_events inf_session_requests = { .request = on_request, .closed = on_closed };
+
+void inf_requests_follow(void *self)
+{
+	struct inf_context *context = self;
+	struct et_list_node *node, *after;
+	struct inf_method *method;
+	ET_LIST_FOR_EACH(node, after, &context->sessions) {
+		struct inf_session *s = ET_CONTAINER_OF(node, struct inf_session, node);
+		for (uint32_t at = 0; (method = inf_table_next(&s->methods, &at));)
+			inf_method_follow(method);
+	}
+}
+
+void inf_requests_stop_waiting(struct inf_context *context, const struct inf_method *like, enum inf_status status,
+	const char *why)
+{
+	struct et_list_node *node, *after;
+	struct inf_binding *b;
+	ET_LIST_FOR_EACH(node, after, &context->sessions) {
+		struct inf_session *s = ET_CONTAINER_OF(node, struct inf_session, node);
+		for (uint32_t at = 0; (b = inf_table_next(&s->bindings, &at));)
+			if (!like || b->method->model == like->model || b->method->first == like->first)
+				inf_job_stop_waiting(b, status, why);
 	}
 }

@@ -10,18 +10,18 @@
 #include "daemon/base/helper.h"
 #include "daemon/model/model.h"
 #include "daemon/model/variant.h"
+#include "daemon/queue/stuck.h"
 #include "ipc/message.h"
 #include "ipc/region.h"
 
 struct inf_repository;
-struct inf_stall_watchdog;
 
 struct inf_repository_options {
 	const struct inf_config *config; /* may change its contents, see inf_repository_reconfigured */
 	const struct et_registry *registry;
 	const struct et_allocator *shared_pages; /* for activations that backends elsewhere work on */
 	const struct inf_queues *queues;
-	const struct inf_stall_watchdog *watchdog; /* over these */
+	const struct inf_stuck_workers *stuck; /* of these */
 	struct inf_helper *helper;
 	const struct et_log *log;
 	struct et_platform_store
