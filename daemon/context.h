@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Context: what there is one of in the daemon and what more than one folder needs.
  *
- * The server (daemon/loop) makes it, owns it and hands it down; a session, a binding and a job keep a pointer to it. It has
- * no libuv handle: code below the loop asks the loop for something through `events`, which lead upward.
+ * The server (daemon/loop) makes it, owns it and hands it down; a session, a binding and a job keep a pointer to
+ * it. It has no libuv handle: code below the loop asks the loop for something through `events`, which lead upward.
  *
  * Everything here belongs to the loop thread, except for what is marked otherwise. */
 #ifndef DAEMON_CONTEXT_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A reply on its way into a packet: one buffer a thread, so that sending one takes no memory. */
+/* Reply buffer: a reply as it is encoded into a packet. Each thread has one, so that sending a reply allocates
+ * nothing. */
 #ifndef DAEMON_BASE_REPLY_H
 #define DAEMON_BASE_REPLY_H
 
@@ -8,7 +9,7 @@
 struct inf_reply_buffer {
 	struct inf_codec codec;
 	size_t n_bytes;
-	int fd; /* -1, or one to send beside it */
+	int fd; /* to be sent beside the packet; -1: none */
 	uint8_t packet[INF_MAX_PACKET];
 };
 

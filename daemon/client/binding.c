@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Bindings: checking once what every request then relies on.
  *
- * This file checks what decides an address: a slot lies inside its region and is aligned, a shape has the rank and the bytes
- * that the Plan says. It does not look at the bytes of a region: they are the client's and may change at any moment. */
+ * This file checks what decides an address: a slot lies inside its region and is aligned, a shape has the rank and
+ * the bytes that the Plan says. It does not look at the bytes of a region: they are the client's and may change at
+ * any moment. */
 #include "daemon/client/binding.h"
 
 #include "daemon/context.h"
@@ -26,7 +27,7 @@ static void write_shape(char *to, size_t room, const int64_t *sizes, size_t n_di
 		inf_text(to + n, room - n, "]");
 }
 
-/* Take a client's shape for input @index into @io, with the bytes it needs. */
+/* Check a client's shape for input @index, and write it into @io with the bytes that it needs. */
 static bool take_shape(const struct et_io_info *info, uint32_t index, const struct inf_slot *slot, struct et_io *io,
 	struct inf_refusal *refusal)
 {
@@ -75,7 +76,7 @@ static bool take_scalar(const struct et_io_info *info, uint32_t index, const str
 	return true;
 }
 
-/* Where one tensor lies. */
+/* Check where a tensor lies, and write its address and size into b->bound. */
 static bool take_memory(struct inf_binding *b, uint32_t at, const char *what, const struct et_io_info *info,
 	const struct inf_slot *slot, struct inf_refusal *refusal)
 {
@@ -83,7 +84,7 @@ static bool take_memory(struct inf_binding *b, uint32_t at, const char *what, co
 	uint32_t index = is_input ? at : at - b->n_inputs;
 	struct et_io *io = &b->bound[at];
 	if (!slot->region && !is_input)
-		return true; /* not wanted */
+		return true; /* an output that the client does not want */
 	struct inf_client_region *region = inf_client_region_find(b->session, slot->region);
 	if (!region)
 		return inf_refuse(refusal, slot->region ? INF_NOT_FOUND : INF_INVALID_ARGUMENT,
@@ -93,11 +94,11 @@ static bool take_memory(struct inf_binding *b, uint32_t at, const char *what, co
 	size_t needed = is_input ? io->tensor.n_bytes : info->n_bytes;
 	size_t n_bytes = slot->byte_size ? slot->byte_size : needed;
 	if (slot->offset % INF_TENSOR_ALIGNMENT)
-		return inf_refuse(refusal, INF_INVALID_ARGUMENT, "%s_%u: offset %" PRIu64 " is not a multiple of %d", what,
-			index, slot->offset, INF_TENSOR_ALIGNMENT);
+		return inf_refuse(refusal, INF_INVALID_ARGUMENT, "%s_%u: offset %" PRIu64 " is not a multiple of %d",
+			what, index, slot->offset, INF_TENSOR_ALIGNMENT);
 	if (is_input && info->dynamism == ET_STATIC ? n_bytes != needed : n_bytes < needed)
-		return inf_refuse(refusal, INF_INVALID_ARGUMENT, "%s_%u: %zu bytes, expected %s%zu", what, index, n_bytes,
-			is_input && info->dynamism == ET_STATIC ? "" : "at least ", needed);
+		return inf_refuse(refusal, INF_INVALID_ARGUMENT, "%s_%u: %zu bytes, expected %s%zu", what, index,
+			n_bytes, is_input && info->dynamism == ET_STATIC ? "" : "at least ", needed);
 	void *data = inf_region_at(region->region, slot->offset, n_bytes);
 	if (!data)
 		return inf_refuse(refusal, INF_INVALID_ARGUMENT,

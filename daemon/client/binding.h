@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Binding: a client's regions (region.h) as the inputs and outputs of a Method (method.h).
  *
- * A binding is resolved and checked once; a request on it then allocates nothing and looks nothing up. The request itself
- * (the job) is a member of the binding, since a binding has at most one request in flight.
+ * A binding is resolved and checked once; a request on it then allocates nothing and looks nothing up. The request
+ * itself (the job) is a member of the binding, since a binding has at most one request in flight.
  *
  * Any thread may hold a reference, and a worker may drop the last one; the loop thread then frees the binding
  * (inf_context_events.defer_free). */
@@ -24,7 +24,8 @@ struct inf_binding {
 	struct inf_session *session; /* a reference */
 	struct inf_method *method;   /* a reference */
 	struct inf_quota_user *user;
-	struct inf_client_region **regions; /* references, one for each input, then one for each output; NULL: not a tensor */
+	struct inf_client_region *
+		*regions; /* references, one for each input, then one for each output; NULL: not a tensor */
 	uint32_t n_regions;
 	bool has_dma_buf;                /* some region is a dma-buf */
 	struct et_io *bound;             /* inputs, then outputs, as bound */
@@ -38,16 +39,16 @@ struct inf_binding {
 	struct inf_binding *next_deferred; /* the loop's list of those to be freed */
 };
 
-/* Check every slot and make a binding with one reference; it references what it uses. The caller has charged a binding to
- * the session's user, and this call takes that charge over in any case. NULL and *ret_refusal, whose sentence names the slot,
- * otherwise. Loop thread. */
+/* Check every slot and make a binding with one reference; it references what it uses. The caller has charged a
+ * binding to the session's user, and this call takes that charge over in any case. NULL and *ret_refusal, whose
+ * sentence names the slot, otherwise. Loop thread. */
 struct inf_binding *inf_binding_new(struct inf_session *session, struct inf_method *method,
 	const struct inf_bind *request, struct inf_refusal *ret_refusal);
 /* Set the io array to what was bound, then to the shapes and numbers of @request. False and a sentence. Loop thread. */
 bool inf_binding_apply(struct inf_binding *binding, const struct inf_infer *request, struct inf_refusal *ret_refusal);
-/* Call it before a request: charge the frame of its run, which the run keeps even while it is interrupted. A client's own
- * program was charged for one frame for each worker with its first Method; frames beyond those are charged to the user.
- * False and a sentence in @why, of @room bytes. Loop thread. */
+/* Call it before a request: charge the frame of its run, which the run keeps even while it is interrupted. A
+ * client's own program was charged for one frame for each worker with its first Method; frames beyond those are
+ * charged to the user. False and a sentence in @why, of @room bytes. Loop thread. */
 bool inf_binding_charge_frame(struct inf_binding *binding, char *why, size_t room);
 /* The request has ended and its frame was given back. Any thread. */
 void inf_binding_discharge_frame(struct inf_binding *binding);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Closing what clients passed.
  *
- * A client can pass a file of a file system that it runs itself (FUSE), and close() on it returns when that file system
- * likes. The same holds for a socket with unread messages that carry such files. So the loop closes only what is known to be
- * quick, and a helper's thread closes the rest.
+ * A client can pass a file of a file system that it runs itself (FUSE), and close() on it returns when that file
+ * system likes. The same holds for a socket with unread messages that carry such files. So the loop closes only
+ * what is known to be quick, and a helper's thread closes the rest.
  *
- * What must always be true: a descriptor that waits to be closed is counted. If its user has no room left for the charge, it
- * counts as the user's surplus (it came beside a packet that was read) or as unpaid (its connection was turned away), and
- * both have a bound: session.c reads no further descriptors of a user with a surplus, listener.c stops accepting while
- * too many are unpaid. */
+ * What must always be true: a descriptor that waits to be closed is counted. If its user has no room left for the
+ * charge, it counts as the user's surplus (it came beside a packet that was read) or as unpaid (its connection was
+ * turned away), and both have a bound: session.c reads no further descriptors of a user with a surplus, listener.c
+ * stops accepting while too many are unpaid. */
 #include "daemon/client/closing.h"
 
 #include "daemon/client/quota.h"
@@ -105,11 +105,12 @@ void inf_close_socket(struct inf_context *context, struct inf_quota_user *user, 
 	discharge(context, user, COST_FD);
 }
 
-/* A client that is turned away because its user has no descriptors left cannot be charged for this one, so the descriptor
- * is unpaid. The number of unpaid ones has a bound, since otherwise connecting would be a way to take all of the daemon's
- * descriptors. To come near the bound, a user needs as many such files in flight, which the kernel counts against it. At the
- * bound the daemon accepts no client of any user, since the kernel says whose a connection is only after accepting it:
- * connected clients notice nothing, and new ones wait in the kernel's backlog. */
+/* A client that is turned away because its user has no descriptors left cannot be charged for this one, so the
+ * descriptor is unpaid. The number of unpaid ones has a bound, since otherwise connecting would be a way to take
+ * all of the daemon's descriptors. To come near the bound, a user needs as many such files in flight, which the
+ * kernel counts against it. At the bound the daemon accepts no client of any user, since the kernel says whose a
+ * connection is only after accepting it: connected clients notice nothing, and new ones wait in the kernel's
+ * backlog. */
 void inf_close_turned_away(struct inf_context *context, struct inf_quota_user *user, int fd)
 {
 	if (!inf_channel_has_unread_fds(fd)) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Methods of clients: what they cost, their state, and changing over to another model.
  *
- * Making, resetting and freeing a large state happens on a helper's thread, since clearing a gigabyte would hold up every
- * client. Meanwhile the Method is suspended and its requests are refused.
+ * Making, resetting and freeing a large state happens on a helper's thread, since clearing a gigabyte would hold up
+ * every client. Meanwhile the Method is suspended and its requests are refused.
  *
- * What must always be true: a Method changes over only while none of its requests is in flight, so that what a worker reads
- * stays as it was. A charge is given back only when the memory that it stands for is free. */
+ * What must always be true: a Method changes over only while none of its requests is in flight, so that what a
+ * worker reads stays as it was. A charge is given back only when the memory that it stands for is free. */
 #include "daemon/client/method.h"
 
 #include "daemon/base/text.h"
@@ -30,10 +30,10 @@ bool inf_refuse(struct inf_refusal *refusal, enum inf_status status, const char 
 
 /* --- charges -------------------------------------------------------------------------------------- */
 
-/* Charge the state of @method to its user. The first Method of a client's own program is charged, too, for what was made of
- * that program (decoded, packed, instances) and for one run on each worker: the program says how much that is, and it may
- * be any amount. The program's files were charged before, and each further run is charged while it lasts
- * (inf_binding_charge_frame). False and *refusal: nothing is charged. */
+/* Charge the state of @method to its user. The first Method of a client's own program is charged, too, for what was
+ * made of that program (decoded, packed, instances) and for one run on each worker: the program says how much that
+ * is, and it may be any amount. The program's files were charged before, and each further run is charged while it
+ * lasts (inf_binding_charge_frame). False and *refusal: nothing is charged. */
 static bool charge_method(struct inf_method *method, struct inf_refusal *refusal)
 {
 	struct inf_model *model = method->model;
@@ -210,8 +210,8 @@ static uint64_t more(uint64_t n, uint64_t than)
 
 /* --- changing over -------------------------------------------------------------------------------- */
 
-/* Charge what a state for @to takes beyond the present one. False and *refusal: there is no room, or the user has reached a
- * limit. */
+/* Charge what a state for @to takes beyond the present one. False and *refusal: there is no room, or the user has
+ * reached a limit. */
 static bool charge_change(struct inf_method *method, const struct inf_model *to, struct inf_refusal *refusal)
 {
 	uint64_t n_new = to->info->n_state_bytes, n_more = more(n_new, method->n_state_bytes);
@@ -224,8 +224,8 @@ static bool charge_change(struct inf_method *method, const struct inf_model *to,
 	return inf_refuse(refusal, INF_RESOURCE_EXHAUSTED, "its state would need %" PRIu64 " bytes; %s", n_new, why);
 }
 
-/* Replace the state by @state, which is marked as lost, or keep it where @state is NULL. What charge_change charged too much
- * is given back. None of the Method's requests is in flight. */
+/* Replace the state by @state, which is marked as lost, or keep it where @state is NULL. What charge_change charged
+ * too much is given back. None of the Method's requests is in flight. */
 static void change_state(struct inf_method *method, const struct inf_model *to, struct et_method *state)
 {
 	uint64_t n_old = method->n_state_bytes, n_new = to->info->n_state_bytes;
@@ -241,7 +241,8 @@ static void change_state(struct inf_method *method, const struct inf_model *to, 
 
 static void stay(const struct inf_method *m, const char *why)
 {
-	et_logf(&m->context->log, ET_LOG_WARNING, "model %s: a Method does not change over to the next variant: %s", m->model->model, why);
+	et_logf(&m->context->log, ET_LOG_WARNING, "model %s: a Method does not change over to the next variant: %s",
+		m->model->model, why);
 }
 
 /* @m has a state for @to, and @to counts it already: make @to its model. */
@@ -364,4 +365,3 @@ bool inf_method_follow(struct inf_method *m)
 	}
 	return true;
 }
-

@@ -21,17 +21,17 @@ struct inf_method {
 	struct inf_context *context;
 	struct inf_model *model;
 	struct et_method *method;
-	/* The Method whose state this one shares, a reference; itself if it has its own state. For the queues, all Methods
-	 * that share a state are one: the members of the first one up to is_suspended count for all of them, and its stream
-	 * begins on the queue where its own runs begin. */
+	/* The Method whose state this one shares, a reference; itself if it has its own state. For the queues, all
+	 * Methods that share a state are one: the members of the first one up to is_suspended count for all of
+	 * them, and its stream begins on the queue where its own runs begin. */
 	struct inf_method *first;
 	struct inf_stream stream;  /* under the queue's lock */
 	_Atomic(uint32_t) n_jobs;  /* in flight, those included whose binding was given back */
 	_Atomic(uint32_t) n_stuck; /* of n_jobs: given up, but a worker is still in it */
-	uint32_t n_sharing;        /* other Methods that share this state; as long as there are any it keeps its model */
-	bool is_suspended;         /* beside the loop its state is being reset or made anew: no requests meanwhile */
-	bool is_changing;          /* is_suspended because it changes over to another model */
-	bool wants_backend;        /* the client asked for this backend: it never changes over */
+	uint32_t n_sharing; /* other Methods that share this state; as long as there are any it keeps its model */
+	bool is_suspended;  /* beside the loop its state is being reset or made anew: no requests meanwhile */
+	bool is_changing;   /* is_suspended because it changes over to another model */
+	bool wants_backend; /* the client asked for this backend: it never changes over */
 	/* A reset that waits for the change: called once when that is over, whatever became of it. NULL: none waits. */
 	void (*begin_reset)(void *arg);
 	void *begin_reset_arg;
@@ -50,22 +50,24 @@ bool inf_refuse(struct inf_refusal *refusal, enum inf_status status, const char 
 	__attribute__((format(printf, 3, 4)));
 
 /* A Method of @model, which must be READY. It has no state yet: call inf_method_make_state before anything else.
- * @user is charged already for the Method and its files (@n_uploaded_bytes); this call charges the state and, for the first
- * Method of a client's own program, what was made of that program and its runs. On success the Method owns those charges
- * and a reference to @user. NULL and *ret_refusal otherwise: the earlier charges and the reference stay the caller's.
- * @with: NULL, or a Method of the same connection and file whose state the new one shares; it is referenced. */
+ * @user is charged already for the Method and its files (@n_uploaded_bytes); this call charges the state and, for
+ * the first Method of a client's own program, what was made of that program and its runs. On success the Method
+ * owns those charges and a reference to @user. NULL and *ret_refusal otherwise: the earlier charges and the
+ * reference stay the caller's. @with: NULL, or a Method of the same connection and file whose state the new one
+ * shares; it is referenced. */
 struct inf_method *inf_method_new(struct inf_context *context, struct inf_model *model, struct inf_quota_user *user,
 	uint64_t n_uploaded_bytes, struct inf_method *with, struct inf_refusal *ret_refusal);
-/* NULL is fine; returns NULL. With the last reference the charges are given back, some of them after a helper's thread has
- * freed the memory. */
+/* NULL is fine; returns NULL. With the last reference the charges are given back, some of them after a helper's
+ * thread has freed the memory. */
 struct inf_method *inf_method_unref(struct inf_method *method);
 /* Allocate the state. Any thread; nothing else may use the Method meanwhile. False and *ret_refusal: no memory. */
 bool inf_method_make_state(struct inf_method *method, struct inf_refusal *ret_refusal);
 /* Whether making or resetting the state of a Method of @model takes too long for the loop. */
 bool inf_method_begins_long(const struct inf_model *model);
 
-/* Change over to the successor of @method's model, if there is one. Call it before anything that relies on method->model.
- * False: it cannot change over yet, since its requests are in flight, or it has begun to and is suspended. */
+/* Change over to the successor of @method's model, if there is one. Call it before anything that relies on
+ * method->model. False: it cannot change over yet, since its requests are in flight, or it has begun to and is
+ * suspended. */
 bool inf_method_follow(struct inf_method *method);
 
 #endif

@@ -13,8 +13,8 @@ extern const struct inf_session_events inf_session_requests;
 /* A model has a new successor: let every idle Method of every session follow (inf_method_follow). @context is the
  * struct inf_context. */
 void inf_requests_follow(void *context);
-/* Answer requests that wait in a queue with @status and @why: all of them, or, unless @like is NULL, those on the model or
- * the shared state of @like. */
+/* Answer requests that wait in a queue with @status and @why: all of them, or, unless @like is NULL, those on the
+ * model or the shared state of @like. */
 void inf_requests_stop_waiting(struct inf_context *context, const struct inf_method *like, enum inf_status status,
 	const char *why);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One connection: receiving requests, sending replies, ending.
  *
- * The session takes a bounded number of packets at a time, so that one client cannot keep the loop to itself. A packet that
- * is not a well-formed message ends its session and no other. What a message means is not known here: requests.c handles it,
- * reached through the session's events.
+ * The session takes a bounded number of packets at a time, so that one client cannot keep the loop to itself. A
+ * packet that is not a well-formed message ends its session and no other. What a message means is not known here:
+ * requests.c handles it, reached through the session's events.
  *
- * Closing comes in three steps. At once: the socket is closed (beside the loop if unread messages carry descriptors, see
- * closing.c), waiting requests are dropped, and the tables are emptied, which frees whatever no request uses. When the last
- * running request ends: its regions and Methods are freed. When libuv is done with the poll handle as well: the struct is
- * freed. */
+ * Closing comes in three steps. At once: the socket is closed (beside the loop if unread messages carry
+ * descriptors, see closing.c), waiting requests are dropped, and the tables are emptied, which frees whatever no
+ * request uses. When the last running request ends: its regions and Methods are freed. When libuv is done with the
+ * poll handle as well: the struct is freed. */
 #include "daemon/client/session.h"
 
 #include "daemon/client/closing.h"
@@ -157,8 +157,9 @@ void inf_session_close_fds(struct inf_session *s, const int *fds, size_t n_fds)
 
 static void poll_for(struct inf_session *s, int events);
 
-/* Receiving a packet receives its descriptors, perhaps more than its user can be charged for. The daemon bears this once for
- * each user: while that surplus is not closed, another packet with descriptors stays in the socket, and the session ends. */
+/* Receiving a packet receives its descriptors, perhaps more than its user can be charged for. The daemon bears this
+ * once for each user: while that surplus is not closed, another packet with descriptors stays in the socket, and
+ * the session ends. */
 static bool may_receive(struct inf_session *s)
 {
 	bool has_fds = false;

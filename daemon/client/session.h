@@ -30,8 +30,8 @@ enum { INF_SESSION_MAX_WAITING = 1 << 20 }; /* bytes of replies that a client ha
 
 /* What a session calls upward; inf_session_requests (requests.h) in the daemon. */
 struct inf_session_events {
-	/* Handle @request, which came at @now_ns with as many descriptors as its message announces; they are consumed. The
-	 * session is OPEN, or NEW for Hello. */
+	/* Handle @request, which came at @now_ns with as many descriptors as its message announces; they are
+	 * consumed. The session is OPEN, or NEW for Hello. */
 	void (*request)(struct inf_session *session, const struct inf_request *request, const int *fds, size_t n_fds,
 		uint64_t now_ns);
 	/* The session is CLOSED: empty its tables, and drop its requests that wait for a model. */
@@ -81,13 +81,14 @@ struct inf_session *inf_session_unref(struct inf_session *session);
 /* Do what a worker's inf_session_send could not: poll for writing, or end the session. */
 void inf_session_attend(struct inf_session *session);
 
-/* Around a quick request, one that runs on the loop thread. A client that gets an answer at once often asks again at once:
- * if it has done so lately, the loop polls for the next request before it sleeps. @now_ns is when this one came. */
+/* Around a quick request, one that runs on the loop thread. A client that gets an answer at once often asks again
+ * at once: if it has done so lately, the loop polls for the next request before it sleeps. @now_ns is when this one
+ * came. */
 void inf_session_quick_came(struct inf_session *session, uint64_t now_ns);
 void inf_session_quick_ended(struct inf_session *session);
-/* Close descriptors that the client passed, see closing.h. A client whose user is at its limit is cut off, since it could
- * go on passing them. Until its surplus is closed, every connection of the same user over which more descriptors come is cut
- * off, too. */
+/* Close descriptors that the client passed, see closing.h. A client whose user is at its limit is cut off, since it
+ * could go on passing them. Until its surplus is closed, every connection of the same user over which more
+ * descriptors come is cut off, too. */
 void inf_session_close_fds(struct inf_session *session, const int *fds, size_t n_fds);
 
 /* Send what is in @buffer and close its descriptor. Any thread that holds a reference. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Listening sockets.
  *
- * systemd passes its sockets to the process (sd_listen_fds_with_names) and keeps them: a client that connects while the
- * daemon restarts just waits. Without systemd the daemon makes sockets at the configured paths: every user who may enter the
- * folder may use inferd.sock (quotas are per user), and only the daemon's own user and group may use the manager's. */
+ * systemd passes its sockets to the process (sd_listen_fds_with_names) and keeps them: a client that connects while
+ * the daemon restarts just waits. Without systemd the daemon makes sockets at the configured paths: every user who
+ * may enter the folder may use inferd.sock (quotas are per user), and only the daemon's own user and group may use
+ * the manager's. */
 #include "daemon/loop/listener.h"
 
 #include "daemon/client/quota.h"
@@ -142,9 +143,9 @@ static void closing_done(struct inf_work *work)
 	free(ET_CONTAINER_OF(work, struct closing, work));
 }
 
-/* The last close of a listening socket closes the connections that were not accepted yet, with all that those clients have
- * sent. As with a session's socket (daemon/client/closing.c) that may take as long as a client likes, so a helper's thread
- * does it; not before the loop runs, since only the loop reaps such work. */
+/* The last close of a listening socket closes the connections that were not accepted yet, with all that those
+ * clients have sent. As with a session's socket (daemon/client/closing.c) that may take as long as a client likes,
+ * so a helper's thread does it; not before the loop runs, since only the loop reaps such work. */
 static void close_socket(const struct inf_listeners *listeners, const struct inf_context *context, int fd)
 {
 	struct closing *c = context->is_draining ? calloc(1, sizeof(*c)) : NULL;

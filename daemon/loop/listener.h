@@ -25,8 +25,9 @@ struct inf_listeners {
 	uint32_t n;
 };
 
-/* Take the sockets that systemd passed; those named "manager" are manager sockets. If systemd passed none, make those of the
- * configuration. Clients become sessions of @context on @loop. 0, or negative errno with a sentence in the log. */
+/* Take the sockets that systemd passed; those named "manager" are manager sockets. If systemd passed none, make
+ * those of the configuration. Clients become sessions of @context on @loop. 0, or negative errno with a sentence in
+ * the log. */
 int inf_listeners_open(struct inf_listeners *listeners, struct inf_context *context, uv_loop_t *loop);
 /* Accept again if a lack of descriptors or memory, or too many unpaid descriptors, paused it. Call it now and then. */
 void inf_listeners_resume(struct inf_listeners *listeners);

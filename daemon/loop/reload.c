@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reading the configuration again.
  *
- * Some settings change while requests run: limits, users, models, keep-alive, stall, memory budget, log level. For all others
- * the log says that they need a restart. A faulty configuration changes nothing. The service manager waits for the end of
- * the reload, so it is told in either case. */
+ * Some settings change while requests run: limits, users, models, keep-alive, stall, memory budget, log level. For
+ * all others the log says that they need a restart. A faulty configuration changes nothing. The service manager
+ * waits for the end of the reload, so it is told in either case. */
 #include "daemon/loop/reload.h"
 
 #include "daemon/client/quota.h"
@@ -95,7 +95,7 @@ void inf_reload(struct inf_context *context, int (*load)(struct inf_config *ret_
 	inf_reload_limits(context);
 	inf_repository_reconfigured(context->repository);
 	const char *done = is_complete ? "configuration read again"
-				  : "configuration read again; some of what changed needs a restart";
+				       : "configuration read again; some of what changed needs a restart";
 	et_logf(&context->log, ET_LOG_NOTICE, "%s", done);
 	inf_notify_ready(done);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The loop and everything that hangs on it.
+/* The loop thread: starting, serving, ending.
  *
- * Threads reach the loop through one async handle: something to bury, something to flush, something that is loaded.
- * What they want done lies in lists and flags of its own; the handle only says "look".
+ * Other threads reach the loop through one async handle. What they want done is in lists and flags of its own
+ * (bindings to be freed, sessions with something to send, work that is done); the handle only wakes the loop.
  *
- * Ending has an order, since each part uses those below: no new clients and requests; waiting requests answered;
- * running ones end (for as long as `drain` says); sessions closed; models unloaded by the workers; then helper,
- * repository, workers, backends. The loop itself runs until libuv has let go of every handle. A thread that still does
- * not come back is left to the kernel, which ends it with the process: whoever stops the daemon wants it stopped. */
+ * Ending has an order, since each part uses those below it: no new clients and requests; waiting requests are
+ * answered; running requests end, for as long as `drain` says; sessions are closed; workers unload the models; then
+ * the helper, the repository, the workers and the backends end. The loop runs until libuv has closed every handle.
+ * If a thread still does not come back, the process ends without it, since the administrator or service manager
+ * wants the daemon stopped. */
 #include "daemon/loop/server.h"
 
 #include "daemon/base/text.h"
@@ -31,9 +32,9 @@
 
 enum {
 	TICK_MS = 1000,
-	/* On fewer a worker that looks around takes the core that the loop and the client need to bring it work. */
+	/* On fewer cores, a worker that spins takes the core that the loop or a client needs to bring it work. */
 	SPIN_MIN_CORES = 4,
-	GRACE_NS = 2000 * 1000 * 1000, /* for what was cancelled at the end of `drain` */
+	GRACE_NS = 2000 * 1000 * 1000, /* for requests that are cancelled at the end of `drain` */
 };
 
 /* --- the context's events ------------------------------------------------------------------------- */
@@ -202,21 +203,22 @@ static void close_handles(struct inf_server *server)
 static void abandon(struct inf_server *server, uint32_t n_running)
 {
 	et_logf(&server->context.log, ET_LOG_ERROR,
-		"ending though %u requests still run and will not be stopped, or a file can't be read or "
-		"closed",
+		"ending although %u requests still run and can't be stopped, or a file can't be read or closed",
 		n_running);
 	server->is_stopped = server->is_abandoned = true;
 	uv_stop(&server->loop);
 }
 
-/* Nothing runs any more: hang up, unload, and when that is done let the loop end. */
+/* Called again and again while draining: once no request runs, close the sessions and unload the models; when that
+ * is done, close the handles, so that the loop ends. */
 static void end_if_drained(struct inf_server *server)
 {
 	struct et_list_node *node, *after;
 	bool is_late = et_platform_now_ns(NULL) >= server->drain_until_ns;
 	if (server->is_stopped)
 		return;
-	/* acquire: pairs with the release in deliver; what was answered is sent, and buried what nobody uses any more */
+	/* acquire: pairs with the release in deliver (job.c): every reply is sent, and unused bindings are in
+	 * `deferred` */
 	uint32_t n_unanswered = atomic_load_explicit(&server->context.n_unanswered, memory_order_acquire);
 	if (n_unanswered && !is_late)
 		return;
@@ -265,27 +267,28 @@ void inf_server_drain(struct inf_server *server)
 
 /* --- starting ------------------------------------------------------------------------------------- */
 
-/* The folder may come, or be filled, later; but who has just named it wants to know now. */
-static void looked_at_models(void *self, int rc, const struct inf_variants *models, size_t n)
+/* A model folder that is missing or empty may be filled later; an administrator who has just configured it is told
+ * now. */
+static void models_scanned(void *self, int rc, const struct inf_variants *models, size_t n)
 {
 	const struct inf_server *server = self;
 	if (rc < 0)
 		et_logf(&server->context.log, ET_LOG_WARNING,
-			"clients find no model: %s: %s; 'models' in inferd.conf, or --models, names another "
-			"folder",
+			"clients find no model: %s: %s; 'models' in inferd.conf, or --models, names another folder",
 			server->context.config.models, strerror(-rc));
 	else if (!n)
 		et_logf(&server->context.log, ET_LOG_NOTICE, "no model yet in %s; one goes to NAME/1/model.pte there",
 			server->context.config.models);
 }
 
-/* Without one every load packs weights anew; that is no reason not to start. */
+/* Without a store every load packs weights anew; the daemon starts all the same. */
 static void open_store(struct inf_server *server)
 {
 	struct et_diag diag = { "" };
 	if (!server->context.config.cache[0] || !server->context.config.cache_limit)
 		return;
-	server->context.store = et_platform_store_new(server->context.config.cache, server->context.config.cache_limit, &server->context.log, &diag);
+	server->context.store = et_platform_store_new(server->context.config.cache, server->context.config.cache_limit,
+		&server->context.log, &diag);
 	if (!server->context.store)
 		et_logf(&server->context.log, ET_LOG_NOTICE,
 			"packed weights are not kept: %s; 'cache' in inferd.conf names their folder", diag.text);
@@ -324,12 +327,13 @@ static int fail(struct inf_server *server, const char *what, int rc, const struc
 	return rc;
 }
 
-/* Of the descriptors it may have, those that clients get: not what is open already, nor some to work with. */
+/* Set how many descriptors all clients together may use: the limit of the process, without those that are open
+ * already and a reserve for the daemon's own work. */
 static void limit_descriptors(struct inf_server *server)
 {
 	enum { RESERVE = 128 };
 	struct rlimit limit;
-	int next = fcntl(0, F_DUPFD_CLOEXEC, 0); /* the lowest free number is how many there are, but for gaps */
+	int next = fcntl(0, F_DUPFD_CLOEXEC, 0); /* without gaps, the lowest free number is how many are open */
 	if (next < 0 || getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return;
 	close(next);
@@ -337,7 +341,7 @@ static void limit_descriptors(struct inf_server *server)
 	inf_quota_set_max_fds(&server->quota, n > 2 * RESERVE ? n - RESERVE : n / 2 + 1);
 }
 
-/* One queue for the CPU, one for each other device, with as many workers as it wants runs at once. */
+/* One queue for the CPU and one for each other device, which gets a worker for each run that it can have in flight. */
 static int start_queues(struct inf_server *server, struct et_diag *diag)
 {
 	const struct inf_config *config = &server->context.config;
@@ -372,8 +376,8 @@ static int start_queues(struct inf_server *server, struct et_diag *diag)
 			if (inf_queues_find(queues, pool.queue) >= 0)
 				continue;
 			if (queues->n == INF_QUEUES_MAX) {
-				et_logf(&server->context.log, ET_LOG_WARNING, "more than %d devices; '%s' gets no queue",
-					INF_QUEUES_MAX, device.name);
+				et_logf(&server->context.log, ET_LOG_WARNING,
+					"more than %d devices; '%s' gets no queue", INF_QUEUES_MAX, device.name);
 				continue;
 			}
 			rc = inf_pool_new(&queues->pools[queues->n], &pool, &events, diag);
@@ -451,7 +455,7 @@ int inf_server_init(struct inf_server *server)
 	if (rc < 0)
 		return rc;
 	inf_repository_reconfigured(context->repository);
-	inf_repository_scan(context->repository, looked_at_models, server);
+	inf_repository_scan(context->repository, models_scanned, server);
 	limit_descriptors(server);
 	return 0;
 }

@@ -18,7 +18,7 @@ struct inf_server {
 	int (*load_config)(struct inf_config *ret_config);
 
 	uv_loop_t loop;
-	uv_async_t async; /* another thread has something for the loop */
+	uv_async_t async;  /* another thread has something for the loop */
 	uv_idle_t polling; /* active while the loop polls without sleeping */
 	uint64_t poll_until_ns;
 	uv_signal_t signals[3];
@@ -40,8 +40,8 @@ struct inf_server {
 /* Start everything: backends, workers, sockets. The caller has set context.config and context.log; all else is zeros.
  * 0, or negative with a sentence in the log. Call inf_server_deinit in either case. */
 int inf_server_init(struct inf_server *server);
-/* Serve until a signal ends it. 0, or negative. -ETIMEDOUT: everything that can end has ended, but some thread does not come
- * back; the process must end without inf_server_deinit, which would wait for that thread. */
+/* Serve until a signal ends it. 0, or negative. -ETIMEDOUT: everything that can end has ended, but some thread does
+ * not come back; the process must end without inf_server_deinit, which would wait for that thread. */
 int inf_server_run(struct inf_server *server);
 void inf_server_deinit(struct inf_server *server);
 /* Take no new work, let running requests end, then stop the loop. */

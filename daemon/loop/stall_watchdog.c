@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Workers that do not come back.
  *
- * A client's model may contain an instruction that takes a minute because the processor is slow, or that never ends because
- * a vendor's engine hangs, and the daemon cannot tell which. After `stall` the watchdog does what is right in both cases: it
- * answers the client, no request of that model begins until the worker comes back, and the other workers go on. The service
- * manager's watchdog is fed all the same: it would end the daemon for every client because of one model. It is for a loop
- * that is dead, and then nothing here runs.
+ * A client's model may contain an instruction that takes a minute because the processor is slow, or that never ends
+ * because a vendor's engine hangs, and the daemon cannot tell which. After `stall` the watchdog does what is right
+ * in both cases: it answers the client, no request of that model begins until the worker comes back, and the other
+ * workers go on. The service manager's watchdog is fed all the same: it would end the daemon for every client
+ * because of one model. It is for a loop that is dead, and then nothing here runs.
  *
- * What must always be true: under a queue's lock this file only looks and takes references. It answers afterwards, and
- * inf_job_give_up then decides whether the worker was quicker. */
+ * What must always be true: under a queue's lock this file only looks and takes references. It answers afterwards,
+ * and inf_job_give_up then decides whether the worker was quicker. */
 #include "daemon/loop/stall_watchdog.h"
 
 #include "daemon/base/text.h"
@@ -44,8 +44,7 @@ static void look(void *self, struct inf_item *item, uint32_t worker, uint64_t si
 							 ? inf_config_find_model(config, b->method->model->model)
 							 : NULL;
 	uint64_t stall_ns = section && section->has_stall ? section->stall_ns : config->stall_ns;
-	if (!stall_ns || found->n == MAX_FOUND || found->now_ns <= since_ns ||
-		found->now_ns - since_ns <= stall_ns)
+	if (!stall_ns || found->n == MAX_FOUND || found->now_ns <= since_ns || found->now_ns - since_ns <= stall_ns)
 		return;
 	if (b)
 		inf_binding_ref(b);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Looking for a successor of a model whose backend was given up.
  *
- * The model stays READY and is marked as given up. The fallback asks the repository for it like any client, except that the
- * repository looks at its files and backends anew. The answer becomes the model's successor. Idle Methods change over to it
- * at once, others with the first request that finds them idle (daemon/client/method.c). The given-up model is unloaded when
- * its last Method has left. The way back is the same: every model with a variant that was passed over is opened anew, and if
- * another inf_model answers, that one is its successor.
+ * The model stays READY and is marked as given up. The fallback asks the repository for it like any client, except
+ * that the repository looks at its files and backends anew. The answer becomes the model's successor. Idle Methods
+ * change over to it at once, others with the first request that finds them idle (daemon/client/method.c). The
+ * given-up model is unloaded when its last Method has left. The way back is the same: every model with a variant
+ * that was passed over is opened anew, and if another inf_model answers, that one is its successor.
  *
- * What must always be true: two models agree in everything that bindings rely on before one becomes the other's successor;
- * successors never form a ring. A model without another variant keeps its Methods, whose requests say why they fail.
+ * What must always be true: two models agree in everything that bindings rely on before one becomes the other's
+ * successor; successors never form a ring. A model without another variant keeps its Methods, whose requests say
+ * why they fail.
  *
  * The fallback does not know Methods or clients: it only says that they may follow. */
 #include "daemon/model/fallback.h"
@@ -26,7 +27,8 @@ struct move {
 	struct inf_model *from; /* a reference */
 };
 
-/* --- backends that were given up ---------------------------------------------------------------------------------------- */
+/* --- backends that were given up
+ * ---------------------------------------------------------------------------------------- */
 
 /* The name of a backend that @s uses and that was given up, and the reason; NULL: every backend of @s is well. */
 static const char *given_up(const struct inf_fallback *fallback, const struct inf_model *s, struct et_diag *ret_why)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Fallback: the Methods of a model whose backend was given up go on with the model's next variant.
  *
- * A plug-in that crashes too often is given up (delegates/plugin). The fallback then opens the plug-in's models again, and
- * the first variant that can run and has the same inputs and outputs becomes the model's successor. The Methods change over
- * between two of their requests and keep their bindings (daemon/client/method.h). Clients notice only the requests that
- * failed meanwhile, with BACKEND_CRASHED, and that the state of a stateful model is lost.
+ * A plug-in that crashes too often is given up (delegates/plugin). The fallback then opens the plug-in's models
+ * again, and the first variant that can run and has the same inputs and outputs becomes the model's successor. The
+ * Methods change over between two of their requests and keep their bindings (daemon/client/method.h). Clients
+ * notice only the requests that failed meanwhile, with BACKEND_CRASHED, and that the state of a stateful model is
+ * lost.
  * When the backend was restarted, stateless Methods return the same way. Loop thread only. */
 #ifndef DAEMON_MODEL_FALLBACK_H
 #define DAEMON_MODEL_FALLBACK_H

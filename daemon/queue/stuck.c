@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The list of stuck workers.
  *
- * Entries hold text and numbers, no references: a stuck worker must not keep more memory than it uses. The list does not
- * look at workers and decides nothing; daemon/loop/stall_watchdog.c does both. */
+ * Entries hold text and numbers, no references: a stuck worker must not keep more memory than it uses. The list
+ * does not look at workers and decides nothing; daemon/loop/stall_watchdog.c does both. */
 #include "daemon/queue/stuck.h"
 
 #include "daemon/base/text.h"
@@ -25,7 +25,8 @@ void inf_stuck_deinit(struct inf_stuck_workers *stuck)
 		inf_stuck_remove(stuck, ET_CONTAINER_OF(node, struct inf_stuck_worker, node));
 }
 
-struct inf_stuck_worker *inf_stuck_add(struct inf_stuck_workers *stuck, uint32_t queue, uint32_t worker, uint64_t since_ns)
+struct inf_stuck_worker *inf_stuck_add(struct inf_stuck_workers *stuck, uint32_t queue, uint32_t worker,
+	uint64_t since_ns)
 {
 	struct inf_stuck_worker *w = calloc(1, sizeof(*w));
 	if (!w)
@@ -74,8 +75,8 @@ void inf_stuck_write_name(const struct inf_stuck_worker *worker, const struct in
 			et_queue_kind_name((enum et_queue_kind)id.kind), id.device);
 }
 
-void inf_stuck_describe(const struct inf_stuck_worker *worker, const struct inf_queues *queues, uint64_t now_ns, char *to,
-	size_t room)
+void inf_stuck_describe(const struct inf_stuck_worker *worker, const struct inf_queues *queues, uint64_t now_ns,
+	char *to, size_t room)
 {
 	double s = now_ns > worker->since_ns ? (double)(now_ns - worker->since_ns) / 1e9 : 0;
 	char name[64];
