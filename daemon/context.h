@@ -26,7 +26,7 @@ struct inf_quota;
 /* What the context's users ask of the loop. */
 struct inf_context_events {
 	void *self;
-	/* Poll the repository soon. Any thread. */
+	/* Call inf_repository_poll soon, which also reaps the helper. Any thread. */
 	void (*notify)(void *self);
 	/* The last reference on @binding is gone: free it on the loop thread (inf_binding_free). Any thread. */
 	void (*defer_free)(void *self, struct inf_binding *binding);
