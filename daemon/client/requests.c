@@ -163,7 +163,7 @@ static void on_backend_restart(struct inf_session *s, const struct inf_request *
 			name);
 	} else if (!found->ops->restart) {
 		inf_session_refuse(s, r->id, INF_FAILED_PRECONDITION,
-			"backend '%s' is compiled in: it has no process to restart", name);
+			"backend '%s' is compiled in: there is nothing to restart", name);
 	} else if (found->ops->restart(found->backend, &diag) != ET_OK) {
 		inf_session_refuse(s, r->id, INF_FAILED_PRECONDITION, "backend '%s': %s", name, diag.text);
 	} else {
