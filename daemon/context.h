@@ -23,7 +23,7 @@
 struct inf_binding;
 struct inf_quota;
 
-/* What the context's users ask of the loop. */
+/* The requests to the loop that the context's users can make. */
 struct inf_context_events {
 	void *self;
 	/* Call inf_repository_poll soon, which also reaps the helper. Any thread. */

@@ -75,7 +75,7 @@ extern const char inf_job_stuck_text[];
 /* Answer jobs whose deadline passed while they waited. Returns the next deadline; UINT64_MAX: none. Loop thread. */
 uint64_t inf_jobs_expire(struct inf_context *context);
 
-/* What a pool calls for a job; @self is not used. */
+/* The events of a pool whose items are jobs; @self is not used. */
 extern const struct inf_pool_events inf_job_events;
 
 #endif

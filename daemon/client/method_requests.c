@@ -56,7 +56,7 @@ static void finish_open(struct inf_pending *p)
 	inf_pending_free(p);
 }
 
-/* On a helper's thread for a large state: clearing a gigabyte would hold up every client for half a second. */
+/* A large state is made on a helper's thread: clearing a gigabyte would hold up every client for half a second. */
 static void make_state(struct inf_work *work)
 {
 	struct inf_pending *p = ET_CONTAINER_OF(work, struct inf_pending, work);

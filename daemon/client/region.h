@@ -23,7 +23,7 @@ struct inf_client_region {
 	char name[INF_MAX_NAME + 1]; /* the client chose it; "" for none */
 };
 
-/* What each message about regions does; the request is answered when the call returns. */
+/* The handlers of messages about regions; each has answered its request when it returns. */
 void inf_client_region_create(struct inf_session *session, const struct inf_request *request);
 /* @fd is consumed. */
 void inf_client_region_register(struct inf_session *session, const struct inf_request *request, int fd);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What each message of a client does.
+/* The handlers of every message that a client can send.
  *
  * What must always be true: every request is answered exactly once. This file answers it, or the file that it is
  * handed to: job.c (Infer), region.c (regions), method_requests.c (Methods), or whichever step ends its

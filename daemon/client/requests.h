@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests: what each message of a client does. Loop thread only. */
+/* Requests: the handlers of what clients ask. Loop thread only. */
 #ifndef DAEMON_CLIENT_REQUESTS_H
 #define DAEMON_CLIENT_REQUESTS_H
 
@@ -7,7 +7,7 @@
 
 struct inf_method;
 
-/* What sessions call: every message a client can send, and giving up what it held. */
+/* The events of sessions: handle every message that a client can send, and give up what a closed session held. */
 extern const struct inf_session_events inf_session_requests;
 
 /* A model has a new successor: let every idle Method of every session follow (inf_method_follow). @context is the

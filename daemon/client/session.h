@@ -28,7 +28,7 @@ enum inf_session_state { INF_SESSION_NEW, INF_SESSION_OPEN, INF_SESSION_CLOSED }
 
 enum { INF_SESSION_MAX_WAITING = 1 << 20 }; /* bytes of replies that a client has not read */
 
-/* What a session calls upward; inf_session_requests (requests.h) in the daemon. */
+/* The events of a session, which lead upward; inf_session_requests (requests.h) in the daemon. */
 struct inf_session_events {
 	/* Handle @request, which came at @now_ns with as many descriptors as its message announces; they are
 	 * consumed. The session is OPEN, or NEW for Hello. */
@@ -55,7 +55,7 @@ struct inf_session {
 	uint32_t weight;                       /* 0: no Hello yet */
 	struct inf_flow flows[INF_QUEUES_MAX]; /* one for each queue, under its lock */
 
-	/* What the client holds; requests.c fills and empties these. */
+	/* The objects of the client; requests.c fills and empties these. */
 	struct inf_table regions, methods, bindings; /* of struct inf_client_region, inf_method, inf_binding */
 	uint64_t region_bytes, n_requests;
 	struct et_list_node opens; /* requests that wait for a model */

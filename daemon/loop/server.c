@@ -32,7 +32,8 @@
 
 enum {
 	TICK_MS = 1000,
-	/* On fewer cores, a worker that spins takes the core that the loop or a client needs to bring it work. */
+	/* Workers do not spin on fewer cores: they would take the core that the loop or a client needs to bring
+	 * work. */
 	SPIN_MIN_CORES = 4,
 	GRACE_NS = 2000 * 1000 * 1000, /* for requests that are cancelled at the end of `drain` */
 };

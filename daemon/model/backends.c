@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The daemon's backends: those compiled in, and the plug-ins of its configuration, opened once when it starts.
  *
- * What can't be opened is no reason not to start: models have other variants, and the log, the status and whoever asks for
- * that backend are told why. The list never changes while the daemon runs, so that a backend's number is its own; what
- * becomes of a plug-in's process is delegates/plugin's matter, and of its models fallback.c's. */
+ * What can't be opened is no reason not to start: models have other variants, and the log, the status and whoever
+ * asks for that backend are told why. The list never changes while the daemon runs, so that a backend's number is
+ * its own; what becomes of a plug-in's process is delegates/plugin's matter, and of its models fallback.c's. */
 #include "daemon/model/backends.h"
 
 #include "daemon/base/text.h"
