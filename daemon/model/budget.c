@@ -13,7 +13,6 @@
  * already is refused when the worker is found stuck. */
 #include "daemon/model/repository_internal.h"
 #include "daemon/base/text.h"
-#include "daemon/loop/stall_watchdog.h"
 #include "runtime/base/checked.h"
 
 #include <stdatomic.h>
@@ -26,10 +25,12 @@ static struct inf_model *model_at(const struct et_list_node *node)
 /* Whether a worker that does not come back holds the model. */
 static bool is_held_up(const struct inf_repository *r, const struct inf_model *s)
 {
-	uint32_t queue, worker;
-	for (uint32_t i = 0; inf_stall_watchdog_stuck_at(r->o.watchdog, i, &queue, &worker); i++)
-		if (inf_model_needs_worker(s, queue, worker))
+	const struct et_list_node *stuck = &r->o.stuck->list;
+	for (const struct et_list_node *node = stuck->next; node != stuck; node = node->next) {
+		const struct inf_stuck_worker *w = ET_CONTAINER_OF(node, const struct inf_stuck_worker, node);
+		if (inf_model_needs_worker(s, w->queue, w->worker))
 			return true;
+	}
 	return atomic_load_explicit(&s->n_stuck, memory_order_relaxed) != 0;
 }
 

@@ -7,21 +7,21 @@
 #ifndef DAEMON_MODEL_REPOSITORY_H
 #define DAEMON_MODEL_REPOSITORY_H
 
-#include "daemon/loop/helper.h"
+#include "daemon/base/helper.h"
 #include "daemon/model/model.h"
 #include "daemon/model/variant.h"
+#include "daemon/queue/stuck.h"
 #include "ipc/message.h"
 #include "ipc/region.h"
 
 struct inf_repository;
-struct inf_stall_watchdog;
 
 struct inf_repository_options {
 	const struct inf_config *config; /* its contents may change, see inf_repository_reconfigured */
 	const struct et_registry *registry;
 	const struct et_allocator *shared_pages; /* for activations that backends in other processes use */
 	const struct inf_queues *queues;
-	const struct inf_stall_watchdog *watchdog; /* of those queues */
+	const struct inf_stuck_workers *stuck; /* of those queues */
 	struct inf_helper *helper;
 	const struct et_log *log;
 	struct et_platform_store *store; /* for packed weights; NULL: nothing is kept. Outlives the repository. */

@@ -5,7 +5,7 @@
 #include "config/config.h"
 #include "daemon/queue/queues.h"
 #include "daemon/model/model.h"
-#include "daemon/loop/stall_watchdog.h"
+#include "daemon/queue/stuck.h"
 #include "runtime/platform/platform.h"
 
 #include <pthread.h>
@@ -24,7 +24,7 @@ struct world {
 	struct inf_config config;
 	struct et_registry registry;
 	struct inf_queues queues;
-	struct inf_stall_watchdog watchdog;
+	struct inf_stuck_workers stuck;
 	struct et_log log;
 	struct inf_helper *helper;
 	struct inf_repository *repository;
@@ -60,13 +60,13 @@ static void begin(struct world *w, const char *folder)
 	pthread_cond_init(&w->changed, NULL);
 	inf_config_init(&w->config);
 	snprintf(w->config.models, sizeof(w->config.models), "%s", folder);
-	inf_stall_watchdog_init(&w->watchdog);
+	inf_stuck_init(&w->stuck);
 	assert_int_equal(inf_helper_new(&w->helper, notify, w), 0);
 	const struct inf_repository_options options = { .config = &w->config,
 		.registry = &w->registry,
 		.shared_pages = et_platform_page_allocator(),
 		.queues = &w->queues,
-		.watchdog = &w->watchdog,
+		.stuck = &w->stuck,
 		.helper = w->helper,
 		.log = &w->log,
 		.notify = notify,
@@ -79,7 +79,7 @@ static void end(struct world *w)
 	assert_true(inf_repository_is_idle(w->repository));
 	inf_helper_free(w->helper);
 	inf_repository_free(w->repository);
-	inf_stall_watchdog_deinit(&w->watchdog);
+	inf_stuck_deinit(&w->stuck);
 	inf_config_deinit(&w->config);
 	pthread_cond_destroy(&w->changed);
 	pthread_mutex_destroy(&w->lock);

@@ -7,7 +7,7 @@
 #ifndef DAEMON_QUEUE_WORKER_H
 #define DAEMON_QUEUE_WORKER_H
 
-#include "daemon/client/reply.h"
+#include "daemon/base/reply.h"
 #include "runtime/base/list.h"
 #include "runtime/method.h"
 
