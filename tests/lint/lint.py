@@ -73,8 +73,11 @@ MAY_INCLUDE = {
     "daemon/context.h": DAEMON + ["ipc", "daemon/queue", "daemon/model"],
     "daemon/client": DAEMON + ["ipc", "daemon/queue", "daemon/model", "daemon/context.h", "delegates/plugin/proxy", "runtime/profile"],
     "daemon/loop": DAEMON + ["ipc", "daemon/queue", "daemon/model", "daemon/client", "daemon/context.h"],
-    # only main.c and server.c start the daemon
-    "daemon/main.c": DAEMON + ["daemon/loop", "daemon/context.h"],
+    # Only main.c and server.c include server.h: everything else is given a context, and reaches the loop by its events.
+    "daemon/loop/server.h": DAEMON + ["daemon/client", "daemon/context.h", "daemon/loop"],
+    "daemon/loop/server.c": DAEMON + ["ipc", "daemon/queue", "daemon/model", "daemon/client", "daemon/context.h", "daemon/loop",
+                                      "daemon/loop/server.h"],
+    "daemon/main.c": DAEMON + ["daemon/loop/server.h", "daemon/context.h"],
     "clients": PLATFORM + ["ipc"],
     # `inferctl --local` runs programs in its own process.
     "clients/inferctl": CORE + PLATFORM + ["runtime/kernels", "runtime/profile", "delegates", "delegates/direct",

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Slow work beside the loop.
+/* Slow work on other threads than the loop's.
  *
- * The own thread takes its list in order. That order is by rounds: an owner's first piece belongs to the
- * round after the one that is being served, each further one to the round after its last, and in a round who
- * came first is first. So nobody gets a second piece done while another one's first waits behind it. What
- * only gives memory back is short, and others may wait for that memory: it is done before all of those, in
- * order, whoever's it was. A foreign thread takes the first piece of whose owner no other is at work: an
- * owner whose file system or program does not answer so keeps one thread, and the rest of what is his waits
- * behind it. There are as many foreign threads as owners had work at the same time, at most
- * INF_HELPER_MAX_UPLOADED; owners beyond that wait. Who posts the first piece of an owner calls one sleeping
- * thread or, with none left to call, starts one: a thread that was called and does not run yet is not there
- * for the next owner. The pieces after it need no call: a thread that has done one looks for the next. A
- * thread that can't be started is not missed as long as there is one; without any, the own thread does it.
+ * The own thread takes its list by rounds: an owner's first piece belongs to the round after the present one, each
+ * further piece to the round after the owner's last one. In a round, first come, first served. So no owner gets a
+ * second piece done while another owner's first piece waits behind it. Pieces that only free memory are short, and
+ * others may wait for that memory: they come before all rounds, in order, whoever their owner is.
  *
- * What must always be true: a piece of work is in one list, or run by one thread, or the loop's; done is called once for
- * each that was run. */
-#include "daemon/loop/helper.h"
+ * A user thread takes the first piece of an owner for which no other user thread works. An owner whose file system
+ * or program does not answer keeps only one thread, and its other pieces wait behind that. There are as many user
+ * threads as owners that had work at the same time, at most INF_HELPER_MAX_UPLOADED; further owners wait. The first
+ * piece of an owner wakes one sleeping thread or, if none sleeps, starts one: a thread that was woken and does not
+ * run yet is not counted as sleeping for the next owner. Further pieces wake no thread, since a thread that has
+ * done one looks for the next. If a thread can't be started, the others do its work; if there is none, the own
+ * thread does.
+ *
+ * What must always be true: a piece of work is in one list, or run by one thread, or the loop's; done is called
+ * once for each piece that was run. */
+#include "daemon/base/helper.h"
 
 #include "daemon/base/thread.h"
 #include "runtime/base/checked.h"
@@ -28,24 +29,24 @@
 
 struct helper_thread {
 	struct inf_helper *helper;
-	bool is_at_work;   /* these two under the lock */
-	const void *whose; /* for whom */
+	bool is_at_work;   /* this and the next one: under the lock */
+	const void *whose; /* the owner it works for */
 	pthread_t id;
 };
 
 struct inf_helper {
 	pthread_mutex_t lock; /* guards what follows */
 	pthread_cond_t changed, uploaded_changed;
-	struct et_list_node leaving; /* before what is waiting */
+	struct et_list_node leaving; /* done before those in waiting */
 	struct et_list_node waiting; /* by rounds */
-	uint64_t round;              /* of the last one taken */
+	uint64_t round;              /* of the last piece taken */
 	struct et_list_node uploaded, done;
 	uint32_t n_pieces; /* posted and not done */
 	bool is_stopping;
 	struct helper_thread threads[INF_HELPER_MAX_UPLOADED];
-	uint32_t n_threads; /* the foreign ones */
-	uint32_t n_idle;    /* of those the ones that sleep and were not called */
-	uint32_t n_woken;   /* calls that no thread has taken yet */
+	uint32_t n_threads; /* user threads */
+	uint32_t n_idle;    /* of those: asleep and not woken */
+	uint32_t n_woken;   /* wake-ups that no thread has taken yet */
 
 	void (*notify)(void *self);
 	void *self;
@@ -53,7 +54,7 @@ struct inf_helper {
 	_Atomic(uint64_t) busy_since_ns;
 };
 
-/* Under the lock, which it drops meanwhile. */
+/* Called under the lock, which it releases while @w runs. */
 static void run(struct inf_helper *helper, struct inf_work *w)
 {
 	pthread_mutex_unlock(&helper->lock);
@@ -88,7 +89,7 @@ static void *own_main(void *arg)
 	return NULL;
 }
 
-/* Under the lock. */
+/* Called under the lock. */
 static bool is_at_work_for(const struct inf_helper *helper, const void *whose)
 {
 	for (uint32_t i = 0; i < helper->n_threads; i++)
@@ -97,7 +98,7 @@ static bool is_at_work_for(const struct inf_helper *helper, const void *whose)
 	return false;
 }
 
-/* Under the lock: take the first piece that may begin; NULL: none. */
+/* Called under the lock: take the first piece that may begin; NULL: none. */
 static struct inf_work *take_uploaded(struct inf_helper *helper)
 {
 	for (struct et_list_node *node = helper->uploaded.next; node != &helper->uploaded; node = node->next) {
@@ -185,7 +186,7 @@ static struct inf_work *work_at(struct et_list_node *node)
 	return ET_CONTAINER_OF(node, struct inf_work, node);
 }
 
-/* Under the lock: into the own thread's list. */
+/* Called under the lock: insert @work into the own thread's list. */
 static void append_own(struct inf_helper *helper, struct inf_work *work)
 {
 	struct et_list_node *node, *head = &helper->waiting;
@@ -198,7 +199,7 @@ static void append_own(struct inf_helper *helper, struct inf_work *work)
 	node = head->prev;
 	while (node != head && work_at(node)->round > work->round)
 		node = node->prev;
-	et_list_append(node->next, &work->node); /* which puts it before that one */
+	et_list_append(node->next, &work->node); /* appending to a node inserts before it */
 }
 
 void inf_helper_post(struct inf_helper *helper, struct inf_work *work, const void *whose)
@@ -220,8 +221,8 @@ void inf_helper_post_leaving(struct inf_helper *helper, struct inf_work *work)
 	pthread_mutex_unlock(&helper->lock);
 }
 
-/* Under the lock: whether a thread will look for pieces of this owner's without being called. */
-static bool is_wanted(const struct inf_helper *helper, const void *whose)
+/* Called under the lock: whether a user thread will find a new piece of @whose without being woken. */
+static bool is_being_served(const struct inf_helper *helper, const void *whose)
 {
 	for (const struct et_list_node *node = helper->uploaded.next; node != &helper->uploaded; node = node->next)
 		if (ET_CONTAINER_OF(node, struct inf_work, node)->whose == whose)
@@ -234,13 +235,13 @@ void inf_helper_post_for_user(struct inf_helper *helper, struct inf_work *work, 
 	work->whose = whose;
 	pthread_mutex_lock(&helper->lock);
 	helper->n_pieces++;
-	if (is_wanted(helper, whose)) {
+	if (is_being_served(helper, whose)) {
 		et_list_append(&helper->uploaded, &work->node);
 		pthread_mutex_unlock(&helper->lock);
 		return;
 	}
 	if (helper->n_idle) {
-		helper->n_idle--; /* now, not when it runs: the next piece is for another one */
+		helper->n_idle--; /* now, not when it runs: the next piece must wake another one */
 		helper->n_woken++;
 	} else if (helper->n_threads < INF_HELPER_MAX_UPLOADED) {
 		struct helper_thread *t = &helper->threads[helper->n_threads];

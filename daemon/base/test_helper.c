@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Slow work: one owner who is kept waiting keeps nobody else waiting. */
-#include "daemon/loop/helper.h"
+/* Slow work: an owner whose work blocks does not hold up other owners. */
+#include "daemon/base/helper.h"
 
 #include "runtime/base/checked.h"
 
@@ -122,8 +122,8 @@ static void test_order(void **state)
 	end(&w);
 }
 
-/* Who asks for much gets no more of the own thread than who asks for little: each waits for two pieces at most, the one
- * that is being done counted, and its own are done in order. */
+/* An owner with much work gets no larger share of the own thread than one with little: each waits for two pieces of
+ * others at most, counting the one that runs, and the pieces of one owner are done in order. */
 static void test_turns(void **state)
 {
 	enum { MUCH = 40 };
@@ -151,7 +151,7 @@ static void test_turns(void **state)
 	end(&w);
 }
 
-/* One at a time, and again when it is done, is no way past who waits. */
+/* An owner that posts its next piece only when the last one is done does not get past waiting owners. */
 static void test_again(void **state)
 {
 	static const int owners[2];
@@ -181,7 +181,7 @@ static void test_again(void **state)
 	end(&w);
 }
 
-/* Memory on its way back waits for the piece at hand, and for nobody's turn. */
+/* Work that frees memory waits for the piece that runs, and for no turn. */
 static void test_leaving(void **state)
 {
 	enum { MUCH = 8 };
@@ -209,7 +209,7 @@ static void test_leaving(void **state)
 	end(&w);
 }
 
-/* As many owners as there are threads but one block; the one more, and the daemon itself, go on. */
+/* All threads but one are blocked, each by an owner: one more owner and the daemon itself go on. */
 static void test_blocked(void **state)
 {
 	enum { N = INF_HELPER_MAX_UPLOADED - 1 };
@@ -235,7 +235,7 @@ static void test_blocked(void **state)
 	end(&w);
 }
 
-/* The daemon is an owner like any other: it waits for its own work, not for threads that have none. */
+/* The daemon is an owner like any other: it waits for its own work, not for idle threads. */
 static void test_the_daemons(void **state)
 {
 	static const int owner;
@@ -260,7 +260,7 @@ static void test_the_daemons(void **state)
 	end(&w);
 }
 
-/* More owners block than there are threads: the daemon's own work goes on, and all of it is done in the end. */
+/* More owners block than there are threads: the daemon's own work goes on, and everything is done in the end. */
 static void test_all_blocked(void **state)
 {
 	enum { N = INF_HELPER_MAX_UPLOADED + 3 };
@@ -319,7 +319,7 @@ static int count_threads(void)
 	return n;
 }
 
-/* However much one owner has, it is one thread's. */
+/* All work of one owner is done by one thread. */
 static void test_one_thread_an_owner(void **state)
 {
 	enum { N = 32 };
