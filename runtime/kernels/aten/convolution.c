@@ -589,7 +589,7 @@ static bool is_small(const struct et_conv *c)
  * rare enough for all of it to be computed again. */
 static enum et_status run(struct et_kernel_ctx *ctx, const struct et_conv *c, const struct et_view *bias)
 {
-	enum et_class compute_class = et_class_of(c->y.type);
+	enum et_compute_class compute_class = et_class_of(c->y.type);
 	if (kernel_size(c) == 0 || c->in_channels == 0 || c->in[0] == 0 || c->in[1] == 0 || c->in[2] == 0)
 		return give_bias(ctx, &c->y, bias);
 	if (compute_class == ET_I64)

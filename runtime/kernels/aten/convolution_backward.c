@@ -26,8 +26,8 @@ static void find_meeting(const struct backward *b, size_t d, int64_t k, int64_t 
 static double sum_products(const double *a, const double *b, int64_t step, int64_t n)
 {
 	enum { LANES = 4 };
-	typedef double thread_sets __attribute__((vector_size(LANES * sizeof(double))));
-	thread_sets sums = { 0 }, left, right;
+	typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
+	lanes sums = { 0 }, left, right;
 	double sum = 0;
 	int64_t i = 0;
 	for (; step == 1 && i + LANES <= n; i += LANES) {

@@ -12,7 +12,7 @@
 static bool copy_alike(const struct et_tensor *from, struct et_tensor *to)
 {
 	enum { FEW = 512 };
-	const enum et_class compute_class = et_cast_class(to->type, from->type);
+	const enum et_compute_class compute_class = et_cast_class(to->type, from->type);
 	const et_load_fn load = et_loader(from->type, compute_class);
 	const et_store_fn store = et_storer(to->type, compute_class);
 	const size_t numel = et_tensor_numel(from);

@@ -60,7 +60,7 @@ static void add_double_powers(const struct et_distances *d, double p)
 	}
 }
 
-static void add_distances(const struct et_distances *d, enum et_class compute_class, double p)
+static void add_distances(const struct et_distances *d, enum et_compute_class compute_class, double p)
 {
 	enum et_distance kind = p == 0   ? ET_DISTANCE_COUNT
 				: p == 1 ? ET_DISTANCE_SUM
@@ -129,13 +129,13 @@ static void measure_many(const struct block *block, double (*distances)[ET_DISTA
 		float f[TERMS];
 		double d[TERMS];
 	} row;
-	enum et_class compute_class = et_class_of(block->type);
+	enum et_compute_class compute_class = et_class_of(block->type);
 	et_load_fn load = et_loader(block->type, compute_class);
 	const size_t bytes = et_scalar_size(block->type),
 		     size = compute_class == ET_F32 ? sizeof(float) : sizeof(double),
-		     n_thread_sets = (block->n_others + 7) / 8 * 8, n_more = n_thread_sets - block->n_others;
+		     n_lanes = (block->n_others + 7) / 8 * 8, n_more = n_lanes - block->n_others;
 	for (size_t r = 0; r < block->n_rows; r++)
-		memset(distances[r], 0, n_thread_sets * sizeof(double));
+		memset(distances[r], 0, n_lanes * sizeof(double));
 	for (size_t i = 0, part; i < block->n; i += part) {
 		part = block->n - i < TERMS ? block->n - i : TERMS;
 		for (size_t j = 0; j < part; j++) {

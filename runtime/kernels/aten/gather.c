@@ -185,10 +185,10 @@ static void combine(uint8_t *to, const uint8_t *from, enum et_scalar_type type, 
 		bool is_bfloat16 = type == ET_BFLOAT16;
 		memcpy(&bits[0], to, sizeof(*bits));
 		memcpy(&bits[1], from, sizeof(*bits));
-		float a = is_bfloat16 ? et_from_bfloat16(bits[0]) : et_from_half(bits[0]),
-		      b = is_bfloat16 ? et_from_bfloat16(bits[1]) : et_from_half(bits[1]),
+		float a = is_bfloat16 ? et_bf16_to_float(bits[0]) : et_fp16_to_float(bits[0]),
+		      b = is_bfloat16 ? et_bf16_to_float(bits[1]) : et_fp16_to_float(bits[1]),
 		      result = mode == SCATTER_ADD ? a + b : a * b;
-		bits[0] = is_bfloat16 ? et_to_bfloat16(result) : et_to_half(result);
+		bits[0] = is_bfloat16 ? et_float_to_bf16(result) : et_float_to_fp16(result);
 		memcpy(to, bits, sizeof(*bits));
 	} else if (et_type_is_float(type)) {
 		double a = et_element_get_double(to, type), b = et_element_get_double(from, type);

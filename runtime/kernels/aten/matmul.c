@@ -80,8 +80,8 @@ static void scale_and_add(const struct et_view *out, const struct et_view *self,
 ET_EXPANDED float rounded_at(const void *numbers, int64_t i, const enum et_scalar_type as)
 {
 	return as == ET_FLOAT32    ? ((const float *)numbers)[i]
-	       : as == ET_BFLOAT16 ? et_from_bfloat16(((const uint16_t *)numbers)[i])
-				   : et_from_half(((const uint16_t *)numbers)[i]);
+	       : as == ET_BFLOAT16 ? et_bf16_to_float(((const uint16_t *)numbers)[i])
+				   : et_fp16_to_float(((const uint16_t *)numbers)[i]);
 }
 
 /* Of @type, which all of them have, or all of them as floats. */
@@ -110,8 +110,8 @@ ET_EXPANDED void multiply_rounded_as(const struct product *p, const enum et_scal
 			if (as == ET_FLOAT32)
 				((float *)out->data)[to] = sum;
 			else
-				((uint16_t *)out->data)[to] = type == ET_BFLOAT16 ? et_to_bfloat16(sum)
-										  : et_to_half(sum);
+				((uint16_t *)out->data)[to] = type == ET_BFLOAT16 ? et_float_to_bf16(sum)
+										  : et_float_to_fp16(sum);
 		}
 	}
 }
@@ -369,7 +369,7 @@ typedef void (*direct_fn)(const struct et_product *product);
 static direct_fn find_direct(const struct et_view *a, const struct et_view *b, const struct et_view *out)
 {
 	enum { FEW_TERMS = 8, SMALL_FLOATS = 512, SMALL_TRANSPOSED_FLOATS = 1024, SMALL_WIDE = 8192 };
-	enum et_class compute_class = et_class_of(a->type), narrow = et_narrow_class_of(a->type);
+	enum et_compute_class compute_class = et_class_of(a->type), narrow = et_narrow_class_of(a->type);
 	size_t last = (size_t)a->n_dims - 1, n_k = (size_t)a->sizes[last], numel = n_k * (size_t)b->sizes[last];
 	if (a->type != b->type || a->type != out->type || a->type == ET_BOOL ||
 		(out->strides[last] != 1 && out->sizes[last] != 1))
@@ -633,7 +633,7 @@ static enum et_status run_linear(struct et_kernel_ctx *ctx, struct et_evalue *co
 /* The type in which products of @type are computed. */
 static enum et_scalar_type product_type(enum et_scalar_type type)
 {
-	enum et_class compute_class = et_class_of(type);
+	enum et_compute_class compute_class = et_class_of(type);
 	return compute_class == ET_F32 ? ET_FLOAT32 : compute_class == ET_F64 ? ET_FLOAT64 : ET_INT64;
 }
 

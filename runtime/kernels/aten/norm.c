@@ -99,9 +99,9 @@ SCALE_PLANES(scale_floats, float, float, x[i] * is[0] + is[1])
 SCALE_PLANES(scale_doubles, double, double, x[i] * is[0] + is[1])
 /* A few of them, for which a map takes longer to begin. */
 SCALE_PLANES(scale_half, uint16_t, float,
-	et_to_half(normalize_one(et_from_half(x[i]), is[0], is[1], is[2], is[3], ET_FLOAT16)))
+	et_float_to_fp16(normalize_one(et_fp16_to_float(x[i]), is[0], is[1], is[2], is[3], ET_FLOAT16)))
 SCALE_PLANES(scale_bfloat16s, uint16_t, float,
-	et_to_bfloat16(normalize_one(et_from_bfloat16(x[i]), is[0], is[1], is[2], is[3], ET_BFLOAT16)))
+	et_float_to_bf16(normalize_one(et_bf16_to_float(x[i]), is[0], is[1], is[2], is[3], ET_BFLOAT16)))
 
 static void (*scaler_of(enum et_scalar_type type))(void *arg, size_t begin, size_t end)
 {

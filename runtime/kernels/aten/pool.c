@@ -490,8 +490,8 @@ static enum et_status run_adaptive_pool(struct et_kernel_ctx *ctx, struct et_eva
 #define AS_IS
 GIVE_BACK(give_back_floats, float, AS_IS, AS_IS)
 GIVE_BACK(give_back_doubles, double, AS_IS, AS_IS)
-GIVE_BACK(give_back_bfloat16s, uint16_t, et_from_bfloat16, et_to_bfloat16)
-GIVE_BACK(give_back_half, uint16_t, et_from_half, et_to_half)
+GIVE_BACK(give_back_bfloat16s, uint16_t, et_bf16_to_float, et_float_to_bf16)
+GIVE_BACK(give_back_half, uint16_t, et_fp16_to_float, et_float_to_fp16)
 
 /* Each gradient goes back to where its maximum came from. */
 static enum et_status run_max_pool_backward(struct et_kernel_ctx *ctx, struct et_evalue *const *args)

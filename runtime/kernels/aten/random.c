@@ -41,9 +41,9 @@ static double uniform(struct generator *g)
 }
 
 /* What is drawn comes in blocks, as @class. */
-typedef void (*distribution_fn)(struct generator *g, enum et_class compute_class, void *numbers, size_t n);
+typedef void (*distribution_fn)(struct generator *g, enum et_compute_class compute_class, void *numbers, size_t n);
 
-static void draw_uniform(struct generator *g, enum et_class compute_class, void *numbers, size_t n)
+static void draw_uniform(struct generator *g, enum et_compute_class compute_class, void *numbers, size_t n)
 {
 	for (size_t i = 0; compute_class == ET_F64 && i < n; i++)
 		((double *)numbers)[i] = uniform(g);
@@ -89,7 +89,7 @@ static void draw_normal_doubles(struct generator *g, double *numbers, size_t n)
 	}
 }
 
-static void draw_normal(struct generator *g, enum et_class compute_class, void *numbers, size_t n)
+static void draw_normal(struct generator *g, enum et_compute_class compute_class, void *numbers, size_t n)
 {
 	if (compute_class == ET_F32)
 		draw_normal_floats(g, numbers, n);
@@ -110,7 +110,7 @@ static enum et_status draw(struct et_kernel_ctx *ctx, struct et_evalue *const *a
 		sizes[d] = et_list_int(args[0], d);
 	ET_TRY(et_resize(ctx, out, sizes, n));
 	start(&g, out->data);
-	enum et_class compute_class = et_class_of(out->type);
+	enum et_compute_class compute_class = et_class_of(out->type);
 	et_store_fn store = et_storer(out->type, compute_class);
 	for (size_t i = 0, part, numel = et_tensor_numel(out); i < numel; i += part) {
 		part = numel - i < BLOCK ? numel - i : BLOCK;

@@ -381,8 +381,9 @@ static enum et_status run_extreme(struct et_kernel_ctx *ctx, struct et_evalue *c
 	const struct et_tensor *self = args[0]->tensor;
 	bool is_lowest = ctx->kernel->row == &max;
 	const size_t numel = et_tensor_numel(self);
-	const enum et_class wide = et_class_of(self->type),
-			    compute_class = et_class_is_type(wide, self->type) ? wide : et_narrow_class_of(self->type);
+	const enum et_compute_class wide = et_class_of(self->type),
+				    compute_class = et_class_is_type(wide, self->type) ? wide
+										       : et_narrow_class_of(self->type);
 	if (numel && numel * et_scalar_size(self->type) <= ET_SHORT_ROW && compute_class != ET_N_SPANS &&
 		out->type == self->type) {
 		ET_TRY(et_resize(ctx, out, NULL, 0));

@@ -90,7 +90,7 @@ enum { COLUMNS = 128 };
 struct cumulated {
 	const struct et_tensor *self, *out;
 	size_t n, stride; /* of a line; as many lines lie next to each other */
-	enum et_class compute_class;
+	enum et_compute_class compute_class;
 	bool is_product;
 	bool is_rounded; /* to the output's type, after each */
 };

@@ -51,8 +51,8 @@ static uint8_t *element(const struct et_view *view, int64_t offset)
 
 void et_complex_map(et_complex_fn fn, const struct et_view *const *views, const double *numbers, size_t n_views)
 {
-	double complex operands[ET_ELEMENTWISE_OPERANDS] = { 0 };
-	const struct et_view *walked[ET_ELEMENTWISE_OPERANDS + 1];
+	double complex operands[ET_SPAN_OPERANDS] = { 0 };
+	const struct et_view *walked[ET_SPAN_OPERANDS + 1];
 	struct et_walk walk;
 	struct et_place place;
 	for (size_t v = 0; v < n_views; v++) {

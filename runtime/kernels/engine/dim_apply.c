@@ -10,7 +10,7 @@ struct line_job {
 	const struct et_dim_apply_lines *lines;
 	struct et_walk walk; /* over everything but the line: out, indices or out again, self */
 	int64_t in_stride, out_stride, index_stride;
-	enum et_class compute_class;
+	enum et_compute_class compute_class;
 	size_t n;
 	void *in, *out, *index; /* buffers; NULL: use the stack */
 };

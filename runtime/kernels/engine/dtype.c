@@ -8,7 +8,6 @@
 #include "runtime/kernels/simd/ukernels.h"
 #include "runtime/kernels/simd/cast_ukernels.h"
 #include "runtime/kernels/simd/span_ukernels.h"
-#include "runtime/base/cpu.h"
 
 static float from_bool(uint8_t value)
 {
@@ -30,9 +29,9 @@ static float from_bool(uint8_t value)
 	X(FLOAT32, float, AS_IS, AS_IS, (float))   \
 	X(FLOAT64, double, AS_IS, AS_IS, (double)) \
 	X(BOOL, uint8_t, from_bool, AS_IS, 0 !=)
-#define HALF_TYPES(X)                                                  \
-	X(BFLOAT16, uint16_t, et_from_bfloat16, AS_IS, et_to_bfloat16) \
-	X(FLOAT16, uint16_t, et_from_half, AS_IS, et_to_half)
+#define HALF_TYPES(X)                                                    \
+	X(BFLOAT16, uint16_t, et_bf16_to_float, AS_IS, et_float_to_bf16) \
+	X(FLOAT16, uint16_t, et_fp16_to_float, AS_IS, et_float_to_fp16)
 #define ELEMENT_TYPES(X) INTEGER_TYPES(X) OTHER_TYPES(X) HALF_TYPES(X)
 
 #define LOADER(name, element, value, suffix, type, convert)                                              \
@@ -89,7 +88,7 @@ static float from_bool(uint8_t value)
 	STORER(name, element, f64, double, whole, narrow)         \
 	STORER(name, element, i64, int64_t, AS_IS, narrow)
 
-/* et_to_half and et_to_bfloat16 take a float: narrowing to it is meant. */
+/* et_float_to_fp16 and et_float_to_bf16 take a float: narrowing to it is meant. */
 ELEMENT_TYPES(CONVERTERS)
 
 #define INTEGER_STORER(name, element, value, whole, narrow)                                           \
@@ -103,15 +102,6 @@ ELEMENT_TYPES(CONVERTERS)
 	}
 INTEGER_TYPES(INTEGER_STORER)
 
-#define BEST_FOR_PROCESSOR(name)                                                    \
-	const struct name *name(void)                                               \
-	{                                                                           \
-		static const struct name *const builds[] = { ET_CPU_BUILDS(name) }; \
-		return builds[et_cpu_n_builds() - 1];                               \
-	}
-BEST_FOR_PROCESSOR(et_span_ukernels)
-BEST_FOR_PROCESSOR(et_cast_ukernels)
-
 /* Long runs of halves are converted by what this processor has. */
 enum { LONG_RUN = 16, PART = 128 };
 
@@ -120,7 +110,7 @@ static void load_bfloat16s(void *span, const void *elements, ptrdiff_t stride, s
 	if (stride != 1 || n < LONG_RUN)
 		load_BFLOAT16_f32(span, elements, stride, n);
 	else
-		et_span_ukernels()->from_bfloat16s(n, span, elements);
+		et_span_ukernels()->from_bf16(n, span, elements);
 }
 
 static void store_bfloat16s(void *elements, ptrdiff_t stride, const void *span, size_t n)
@@ -128,7 +118,7 @@ static void store_bfloat16s(void *elements, ptrdiff_t stride, const void *span, 
 	if (stride != 1 || n < LONG_RUN)
 		store_BFLOAT16_f32(elements, stride, span, n);
 	else
-		et_span_ukernels()->to_bfloat16s(n, elements, span);
+		et_span_ukernels()->to_bf16(n, elements, span);
 }
 
 static void load_half(void *span, const void *elements, ptrdiff_t stride, size_t n)
@@ -136,7 +126,7 @@ static void load_half(void *span, const void *elements, ptrdiff_t stride, size_t
 	if (stride != 1 || n < LONG_RUN)
 		load_FLOAT16_f32(span, elements, stride, n);
 	else
-		et_ukernels()->from_half(n, span, elements);
+		et_ukernels()->from_fp16(n, span, elements);
 }
 
 static void store_half(void *elements, ptrdiff_t stride, const void *span, size_t n)
@@ -144,7 +134,7 @@ static void store_half(void *elements, ptrdiff_t stride, const void *span, size_
 	if (stride != 1 || n < LONG_RUN)
 		store_FLOAT16_f32(elements, stride, span, n);
 	else
-		et_ukernels()->to_half(n, elements, span);
+		et_ukernels()->to_fp16(n, elements, span);
 }
 
 static void load_half_as_doubles(void *span, const void *elements, ptrdiff_t stride, size_t n)
@@ -157,7 +147,7 @@ static void load_half_as_doubles(void *span, const void *elements, ptrdiff_t str
 	}
 	for (size_t i = 0; i < n; i += PART) {
 		size_t m = n - i < PART ? n - i : PART;
-		et_ukernels()->from_half(m, part, (const uint16_t *)elements + i);
+		et_ukernels()->from_fp16(m, part, (const uint16_t *)elements + i);
 		for (size_t k = 0; k < m; k++)
 			to[i + k] = (double)part[k];
 	}
@@ -175,7 +165,7 @@ static void store_doubles_as_half(void *elements, ptrdiff_t stride, const void *
 		size_t m = n - i < PART ? n - i : PART;
 		for (size_t k = 0; k < m; k++)
 			part[k] = (float)from[i + k];
-		et_ukernels()->to_half(m, (uint16_t *)elements + i, part);
+		et_ukernels()->to_fp16(m, (uint16_t *)elements + i, part);
 	}
 }
 
@@ -241,14 +231,14 @@ const struct et_converters et_converters[ET_UINT64 + 1] = {
 		{ store_bfloat16s, store_BFLOAT16_f64, store_BFLOAT16_i64 } },
 };
 
-et_load_fn et_narrow_loader(enum et_scalar_type type, enum et_class as)
+et_load_fn et_narrow_loader(enum et_scalar_type type, enum et_compute_class as)
 {
 	return type == narrow[as - ET_N_CLASSES].type ? narrow[as - ET_N_CLASSES].load
 	       : type == ET_BOOL                      ? narrow[as - ET_N_CLASSES].load_bool
 						      : NULL;
 }
 
-et_store_fn et_narrow_storer(enum et_scalar_type type, enum et_class from)
+et_store_fn et_narrow_storer(enum et_scalar_type type, enum et_compute_class from)
 {
 	return type == narrow[from - ET_N_CLASSES].type ? narrow[from - ET_N_CLASSES].store
 	       : type == ET_BOOL                        ? narrow[from - ET_N_CLASSES].store_bool
@@ -267,7 +257,7 @@ enum et_scalar_type et_real_type(enum et_scalar_type type)
 	return et_type_is_complex(type) ? ET_FLOAT16 + (type - ET_COMPLEX32) : type;
 }
 
-enum et_class et_narrow_class_of(enum et_scalar_type type)
+enum et_compute_class et_narrow_class_of(enum et_scalar_type type)
 {
 	switch (type) {
 	case ET_INT32:
@@ -285,7 +275,7 @@ enum et_class et_narrow_class_of(enum et_scalar_type type)
 	}
 }
 
-bool et_class_is_type(enum et_class as, enum et_scalar_type type)
+bool et_class_is_type(enum et_compute_class as, enum et_scalar_type type)
 {
 	if (as >= ET_N_CLASSES)
 		return type == narrow[as - ET_N_CLASSES].type;
@@ -293,7 +283,7 @@ bool et_class_is_type(enum et_class as, enum et_scalar_type type)
 	       (as == ET_I64 && type == ET_INT64);
 }
 
-size_t et_class_size(enum et_class as)
+size_t et_class_size(enum et_compute_class as)
 {
 	if (as >= ET_N_CLASSES)
 		return narrow[as - ET_N_CLASSES].n_bytes;

@@ -29,7 +29,7 @@ enum {
 struct way {
 	et_span_fn fn;
 	enum et_scalar_type common;
-	enum et_class compute_class;
+	enum et_compute_class compute_class;
 	enum et_scalar_type as; /* what the class's numbers are in memory */
 	bool wraps;             /* the result is narrower in the common type than where it is stored */
 	bool is_truth;          /* the result is 0 or 1 */
@@ -46,7 +46,7 @@ struct elementwise_job {
 		et_load_fn load;
 		size_t element_bytes;
 		bool is_direct; /* type and inner stride are the span's own */
-	} in[ET_ELEMENTWISE_OPERANDS];
+	} in[ET_SPAN_OPERANDS];
 	uint8_t *out;
 	et_store_fn store;
 	size_t out_bytes;
@@ -62,7 +62,7 @@ union block {
 };
 
 /* How many results of a class a block has room for. */
-static size_t block_of(enum et_class compute_class)
+static size_t block_of(enum et_compute_class compute_class)
 {
 	return compute_class < ET_N_CLASSES ? ET_ELEMENTWISE_BLOCK : sizeof(union block) / et_class_size(compute_class);
 }
@@ -116,10 +116,10 @@ static void map_range(void *arg, size_t begin, size_t end)
 	struct elementwise_job *job = arg;
 	const struct et_walk *walk = &job->walk;
 	size_t inner = walk->n_dims - 1, most = block_of(job->way.compute_class);
-	union block in[ET_ELEMENTWISE_OPERANDS], result;
+	union block in[ET_SPAN_OPERANDS], result;
 	struct et_span span = { .common = job->way.common };
 	struct et_place place, out_place;
-	struct repeated held[ET_ELEMENTWISE_OPERANDS] = { 0 };
+	struct repeated held[ET_SPAN_OPERANDS] = { 0 };
 	et_place_seek(&place, walk, begin);
 	out_place = place;
 	while (begin < end) {
@@ -215,11 +215,11 @@ static void map_tiles(void *arg, size_t begin, size_t end)
 	struct elementwise_job *job = arg;
 	const struct et_walk *walk = &job->walk;
 	const size_t outer = walk->n_dims - 2;
-	union block in[ET_ELEMENTWISE_OPERANDS], result;
+	union block in[ET_SPAN_OPERANDS], result;
 	struct et_span span = { .common = job->way.common };
 	struct et_tile tile;
 	struct et_place place;
-	struct repeated held[ET_ELEMENTWISE_OPERANDS] = { 0 };
+	struct repeated held[ET_SPAN_OPERANDS] = { 0 };
 	et_place_seek(&place, walk, begin);
 	for (; begin < end; begin += span.n) {
 		find_tile(job, &place, end - begin, &tile);
@@ -381,10 +381,10 @@ static void fill_block(union block *block, const struct way *way, const struct e
 
 /* Where all that takes part is of one type of narrow integers, and the result is of that type or a truth: no need to
  * widen them. */
-static enum et_class narrowed(const struct et_elementwise *map, enum et_scalar_type common,
+static enum et_compute_class narrowed(const struct et_elementwise *map, enum et_scalar_type common,
 	const struct et_evalue *const *operands, size_t n_operands, const struct et_tensor *out)
 {
-	enum et_class narrow = et_narrow_class_of(common);
+	enum et_compute_class narrow = et_narrow_class_of(common);
 	enum et_scalar_type result = map->result == ET_ELEMENTWISE_BOOL ? ET_BOOL : common;
 	if (narrow == ET_N_SPANS || !map->fns[narrow] || out->type != result)
 		return ET_I64;
@@ -400,9 +400,9 @@ static enum et_class narrowed(const struct et_elementwise *map, enum et_scalar_t
 static enum et_status apply_complex(struct et_kernel_ctx *ctx, const struct et_elementwise *map,
 	const struct et_evalue *const *operands, size_t n_operands, struct et_tensor *out)
 {
-	struct et_view views[ET_ELEMENTWISE_OPERANDS + 1];
-	const struct et_view *view_list[ET_ELEMENTWISE_OPERANDS + 1] = { &views[0] };
-	double numbers[ET_ELEMENTWISE_OPERANDS] = { 0 };
+	struct et_view views[ET_SPAN_OPERANDS + 1];
+	const struct et_view *view_list[ET_SPAN_OPERANDS + 1] = { &views[0] };
+	double numbers[ET_SPAN_OPERANDS] = { 0 };
 	int64_t sizes[ET_MAX_DIMS];
 	size_t n_dims;
 	ET_REQUIRE(ctx, map->on_complex, "does not take complex numbers");
@@ -445,7 +445,7 @@ static bool lies_as(const struct et_tensor *tensor, const struct et_tensor *out)
 }
 
 /* The class in which elements of a type are computed where they lie: all that are not converted for it. */
-static enum et_class class_as_it_lies(enum et_scalar_type type)
+static enum et_compute_class class_as_it_lies(enum et_scalar_type type)
 {
 	static const uint8_t classes[] = { [ET_FLOAT32] = 1 + ET_F32,
 		[ET_FLOAT64] = 1 + ET_F64,
@@ -495,9 +495,9 @@ static bool fill_few(union few *to, const struct et_evalue *number, enum et_scal
 static bool apply_alike(const struct et_elementwise *map, const struct et_evalue *const *operands, size_t n_operands,
 	struct et_tensor *out, bool *ret_divided_by_zero)
 {
-	const enum et_class compute_class = class_as_it_lies(out->type);
+	const enum et_compute_class compute_class = class_as_it_lies(out->type);
 	struct et_span span = { .common = out->type, .out = out->data, .n = et_tensor_numel(out) };
-	union few numbers[ET_ELEMENTWISE_OPERANDS];
+	union few numbers[ET_SPAN_OPERANDS];
 	if (compute_class == ET_N_SPANS || !map->fns[compute_class] || (map->promotes && !(map->promotes & 1)) ||
 		!(map->result == ET_ELEMENTWISE_SAME ||
 			(map->result == ET_ELEMENTWISE_FLOAT &&
@@ -597,9 +597,9 @@ static bool apply_small(const struct way *way, const struct et_evalue *const *op
 	struct et_tensor *out, bool *ret_divided_by_zero)
 {
 	struct et_span span = { .common = way->common, .n = et_tensor_numel(out) };
-	union block in[ET_ELEMENTWISE_OPERANDS], result;
-	et_load_fn loads[ET_ELEMENTWISE_OPERANDS];
-	struct spread spreads[ET_ELEMENTWISE_OPERANDS];
+	union block in[ET_SPAN_OPERANDS], result;
+	et_load_fn loads[ET_SPAN_OPERANDS];
+	struct spread spreads[ET_SPAN_OPERANDS];
 	uint32_t covered = 0, all = (1u << out->n_dims) - 1;
 	size_t rank = 0;
 	bool is_direct = gives(way, out->type);
@@ -655,9 +655,9 @@ static bool apply_small(const struct way *way, const struct et_evalue *const *op
 static __attribute__((noinline)) enum et_status apply_any(struct et_kernel_ctx *ctx, const struct way *way,
 	const struct et_evalue *const *operands, size_t n_operands, struct et_tensor *out)
 {
-	struct et_view views[ET_ELEMENTWISE_OPERANDS + 1];
-	const struct et_view *view_list[ET_ELEMENTWISE_OPERANDS + 1];
-	union block filled[ET_ELEMENTWISE_OPERANDS];
+	struct et_view views[ET_SPAN_OPERANDS + 1];
+	const struct et_view *view_list[ET_SPAN_OPERANDS + 1];
+	union block filled[ET_SPAN_OPERANDS];
 	struct elementwise_job job;
 	int64_t sizes[ET_MAX_DIMS];
 	size_t n_dims;
@@ -736,12 +736,12 @@ enum et_status et_elementwise_apply(struct et_kernel_ctx *ctx, const struct et_e
 
 enum et_status et_elementwise_run(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	const struct et_evalue *operands[ET_ELEMENTWISE_OPERANDS];
+	const struct et_evalue *operands[ET_SPAN_OPERANDS];
 	size_t n_operands = 0, n_args = 0;
 	for (const char *letter = ctx->kernel->signature; *letter; letter++) {
 		if (*letter == '>')
 			return et_elementwise_apply(ctx, ctx->kernel->row, operands, n_operands, args[n_args]->tensor);
-		if (n_operands < ET_ELEMENTWISE_OPERANDS)
+		if (n_operands < ET_SPAN_OPERANDS)
 			operands[n_operands++] = args[n_args];
 		n_args++;
 	}

@@ -21,18 +21,7 @@
 
 enum {
 	ET_ELEMENTWISE_BLOCK = 512, /* floats, doubles or int64; of narrower integers as many as take as much room */
-	ET_ELEMENTWISE_OPERANDS = 5,
 };
-
-/* One call: @n results from as many of each operand, all of the same class. */
-struct et_span {
-	size_t n;
-	void *out;
-	const void *in[ET_ELEMENTWISE_OPERANDS];
-	enum et_scalar_type common; /* whose integers these are */
-	bool divided_by_zero;       /* set it: the kernel then fails */
-};
-typedef void (*et_span_fn)(struct et_span *span);
 
 enum et_elementwise_result {
 	ET_ELEMENTWISE_SAME,  /* computed and stored in the common type */
@@ -56,7 +45,7 @@ enum et_status et_elementwise_run(struct et_kernel_ctx *ctx, struct et_evalue *c
 enum et_status et_elementwise_apply(struct et_kernel_ctx *ctx, const struct et_elementwise *map,
 	const struct et_evalue *const *operands, size_t n_operands, struct et_tensor *out);
 /* The class by way of which elements of one type become such of another. */
-static inline enum et_class et_cast_class(enum et_scalar_type to, enum et_scalar_type from)
+static inline enum et_compute_class et_cast_class(enum et_scalar_type to, enum et_scalar_type from)
 {
 	if (et_class_of(from) == ET_I64 && et_type_is_float(to) &&
 		(et_scalar_size(from) <= sizeof(int32_t) || et_type_is_half(to)))
@@ -73,20 +62,12 @@ static inline float et_rint(float x)
 	return __builtin_copysignf(size < 0x1p23f ? whole : size, x);
 }
 
-/* The output is an operand's memory or touches none of it, so no element waits for another one: without knowing that
- * the compiler leaves operators in place, or all, unvectorized. */
-#if defined(__clang__)
-#define ET_INDEPENDENT
-#else
-#define ET_INDEPENDENT _Pragma("GCC ivdep")
-#endif
-
 /* Span functions from an expression in a, b, c, and common; <tgmath.h> makes sin(a) the float's or the double's. The pointers are
  * copied first, since what is stored could otherwise be them. */
 #define ET_SPAN_FN(name, type, loads, expression)                                        \
 	static void name(struct et_span *span)                                           \
 	{                                                                                \
-		const type *in[ET_ELEMENTWISE_OPERANDS];                                 \
+		const type *in[ET_SPAN_OPERANDS];                                        \
 		type *out = span->out;                                                   \
 		const enum et_scalar_type common __attribute__((unused)) = span->common; \
 		memcpy(in, span->in, sizeof(in));                                        \

@@ -7,7 +7,6 @@
  *
  * A product with a single row skips all this: there B is read once and never again. */
 #include "runtime/kernels/engine/gemm.h"
-#include "runtime/base/cpu.h"
 #include "runtime/kernels/simd/ukernels.h"
 
 #include <stdbool.h>
@@ -22,12 +21,6 @@ enum {
 	FEW_TERMS = 16,
 	LITTLE_WORK = 64, /* products that are done sooner than anything is laid out for them */
 };
-
-const struct et_ukernels *et_ukernels(void)
-{
-	static const struct et_ukernels *const builds[] = { ET_CPU_BUILDS(et_ukernels) };
-	return builds[et_cpu_n_builds() - 1];
-}
 
 enum { TILE = 4 };
 

@@ -18,13 +18,13 @@
 			return;                                                                         \
 		}                                                                                       \
 		for (; i + LANES <= n; i += LANES) {                                                    \
-			for (size_t threads = 0; threads < LANES; threads++)                            \
-				sums[threads] += term(x[i + threads]);                                  \
+			for (size_t lane = 0; lane < LANES; lane++)                                     \
+				sums[lane] += term(x[i + lane]);                                        \
 		}                                                                                       \
 		for (; i < n; i++)                                                                      \
 			sums[0] += term(x[i]);                                                          \
-		for (size_t threads = 0; threads < LANES; threads++)                                    \
-			*sum += sums[threads];                                                          \
+		for (size_t lane = 0; lane < LANES; lane++)                                             \
+			*sum += sums[lane];                                                             \
 	}
 #define ITSELF(number)   (number)
 #define DISTANCE(number) (((number) - center) * ((number) - center))

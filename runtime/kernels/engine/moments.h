@@ -18,8 +18,8 @@ static inline double et_sum_few(const double *x, size_t n)
 	double sums[4] = { 0 };
 	size_t k = 0;
 	for (; k + 4 <= n; k += 4) {
-		for (size_t threads = 0; threads < 4; threads++)
-			sums[threads] += x[k + threads];
+		for (size_t lane = 0; lane < 4; lane++)
+			sums[lane] += x[k + lane];
 	}
 	for (; k < n; k++)
 		sums[0] += x[k];
@@ -31,8 +31,8 @@ static inline double et_squares_few(const double *x, size_t n, double center)
 	double sums[4] = { 0 };
 	size_t k = 0;
 	for (; k + 4 <= n; k += 4) {
-		for (size_t threads = 0; threads < 4; threads++)
-			sums[threads] += (x[k + threads] - center) * (x[k + threads] - center);
+		for (size_t lane = 0; lane < 4; lane++)
+			sums[lane] += (x[k + lane] - center) * (x[k + lane] - center);
 	}
 	for (; k < n; k++)
 		sums[0] += (x[k] - center) * (x[k] - center);

@@ -22,7 +22,7 @@ static const uint8_t *first_row(const struct reduce_job *job, const struct et_pl
 }
 
 void et_reduce_give(const struct reduce_job *job, const struct et_place *place, size_t output,
-	enum et_class compute_class, const void *results, size_t n)
+	enum et_compute_class compute_class, const void *results, size_t n)
 {
 	const struct et_tensor *out = job->outs[output];
 	et_storer(out->type,
@@ -89,8 +89,8 @@ static size_t abreast(const struct reduce_job *job, size_t n)
 
 /* Some of the rows of @n neighbours as numbers of one class, as many as ET_REDUCE_COLUMNS of them where rows lie behind each
  * other. */
-static size_t load_rows(const struct reduce_job *job, enum et_class compute_class, void *numbers, const uint8_t *in,
-	size_t n_left, size_t n)
+static size_t load_rows(const struct reduce_job *job, enum et_compute_class compute_class, void *numbers,
+	const uint8_t *in, size_t n_left, size_t n)
 {
 	const bool is_dense = job->reduced.strides[0][0] == (int64_t)n;
 	const size_t most = is_dense ? ET_REDUCE_COLUMNS / n : 1, n_rows = most < n_left ? most : n_left;
@@ -319,9 +319,9 @@ enum { LANES = 8, VECTOR_BYTES = 16 /* there are on every processor */ };
 	static void name(size_t n, type *results, size_t n_rows, const type *rows)         \
 	{                                                                                  \
 		enum { VECTORS = LANES * sizeof(type) / VECTOR_BYTES };                    \
-		typedef type thread_sets __attribute__((vector_size(VECTOR_BYTES)));       \
+		typedef type lanes __attribute__((vector_size(VECTOR_BYTES)));             \
 		type padded[LANES] = { 0 };                                                \
-		thread_sets now[VECTORS], row[VECTORS];                                    \
+		lanes now[VECTORS], row[VECTORS];                                          \
 		memcpy(padded, results, n * sizeof(type));                                 \
 		memcpy(now, padded, sizeof(now));                                          \
 		for (size_t r = 0; r < n_rows; r++, rows += n) {                           \
@@ -391,7 +391,7 @@ void et_reduce_mean_columns(const struct reduce_job *job, const struct et_place 
 }
 
 /* Into the outputs, which may hold the place alone. */
-static void give_best(const struct reduce_job *job, const struct et_place *place, enum et_class compute_class,
+static void give_best(const struct reduce_job *job, const struct et_place *place, enum et_compute_class compute_class,
 	const void *values, const int64_t *where, size_t n)
 {
 	if (!job->reduce->is_index || job->outs[1])
@@ -517,9 +517,9 @@ static const struct {
 };
 
 /* In which numbers to compare. */
-static enum et_class class_of(const struct reduce_job *job)
+static enum et_compute_class class_of(const struct reduce_job *job)
 {
-	enum et_class narrow = et_narrow_class_of(job->in_type);
+	enum et_compute_class narrow = et_narrow_class_of(job->in_type);
 	if (job->is_double)
 		return et_type_is_half(job->in_type) || job->in_type == ET_FLOAT32 ? ET_F32 : ET_F64;
 	return narrow == ET_N_SPANS ? ET_I64 : narrow;

@@ -36,7 +36,7 @@ static inline uint8_t et_reduce_flip_sign(bool is_least, bool is_signed)
 
 /* Results of neighbours into one of the outputs. */
 void et_reduce_give(const struct reduce_job *job, const struct et_place *place, size_t output,
-	enum et_class compute_class, const void *results, size_t n);
+	enum et_compute_class compute_class, const void *results, size_t n);
 /* Of neighbours' sums what the fold makes of each, into the first output. */
 void et_reduce_give_sums(const struct reduce_job *job, const struct et_place *place, double *sums, size_t n);
 

@@ -61,7 +61,7 @@ static const uint8_t *first_row(const struct reduce_job *job, const struct et_pl
 		}                                                                                                   \
 	}
 #define PLUS(now, x)          ((now) + (x))
-#define PLUS_BFLOAT16(now, x) ((now) + et_from_bfloat16(x))
+#define PLUS_BFLOAT16(now, x) ((now) + et_bf16_to_float(x))
 #define PLUS_FLOAT(now, x)    ((now) + (float)(x))
 #define PLUS_DOUBLE(now, x)   ((now) + (double)(x))
 #define TIMES(now, x)         ((now) * (x))
@@ -372,33 +372,33 @@ et_reduce_many_fn et_reduce_any_rows(const struct reduce_job *job)
 /* Of one number or more in N lanes; NaN if one is. */
 #define TAKE_BETTER(no_better)                          \
 	take = ~(next no_better most) & (most == most); \
-	most = (thread_sets)((take & (masks)next) | (~take & (masks)most))
-#define EXTREME_OF(name, type, mask, N, no_better)                                           \
-	static type name(size_t n, const type *x)                                            \
-	{                                                                                    \
-		enum { LANES = (N) };                                                        \
-		typedef type thread_sets __attribute__((vector_size(LANES * sizeof(type)))); \
-		typedef mask masks __attribute__((vector_size(LANES * sizeof(type))));       \
-		thread_sets most, next;                                                      \
-		masks take;                                                                  \
-		if (n < LANES) {                                                             \
-			type one = x[0];                                                     \
-			for (size_t k = 1; k < n; k++)                                       \
-				one = !(x[k] no_better one) && one == one ? x[k] : one;      \
-			return one;                                                          \
-		}                                                                            \
-		memcpy(&most, x, sizeof(most));                                              \
-		for (size_t k = LANES; k + LANES <= n; k += LANES) {                         \
-			memcpy(&next, x + k, sizeof(next));                                  \
-			TAKE_BETTER(no_better);                                              \
-		}                                                                            \
-		memcpy(&next, x + n - LANES, sizeof(next)); /* some of them once more */     \
-		TAKE_BETTER(no_better);                                                      \
-		next = TRANSPOSE_##N(most, 2);                                               \
-		TAKE_BETTER(no_better);                                                      \
-		next = TRANSPOSE_##N(most, 1);                                               \
-		TAKE_BETTER(no_better);                                                      \
-		return most[0];                                                              \
+	most = (lanes)((take & (masks)next) | (~take & (masks)most))
+#define EXTREME_OF(name, type, mask, N, no_better)                                       \
+	static type name(size_t n, const type *x)                                        \
+	{                                                                                \
+		enum { LANES = (N) };                                                    \
+		typedef type lanes __attribute__((vector_size(LANES * sizeof(type))));   \
+		typedef mask masks __attribute__((vector_size(LANES * sizeof(type))));   \
+		lanes most, next;                                                        \
+		masks take;                                                              \
+		if (n < LANES) {                                                         \
+			type one = x[0];                                                 \
+			for (size_t k = 1; k < n; k++)                                   \
+				one = !(x[k] no_better one) && one == one ? x[k] : one;  \
+			return one;                                                      \
+		}                                                                        \
+		memcpy(&most, x, sizeof(most));                                          \
+		for (size_t k = LANES; k + LANES <= n; k += LANES) {                     \
+			memcpy(&next, x + k, sizeof(next));                              \
+			TAKE_BETTER(no_better);                                          \
+		}                                                                        \
+		memcpy(&next, x + n - LANES, sizeof(next)); /* some of them once more */ \
+		TAKE_BETTER(no_better);                                                  \
+		next = TRANSPOSE_##N(most, 2);                                           \
+		TAKE_BETTER(no_better);                                                  \
+		next = TRANSPOSE_##N(most, 1);                                           \
+		TAKE_BETTER(no_better);                                                  \
+		return most[0];                                                          \
 	}
 EXTREME_OF(max_of_short, float, int32_t, 4, <=)
 EXTREME_OF(min_of_short, float, int32_t, 4, >=)
@@ -438,7 +438,7 @@ static int64_t extreme_of_longs(size_t n, const int64_t *x, bool is_least)
 static uint8_t extreme_of_bytes(size_t n, const uint8_t *x, uint8_t transpose)
 {
 	typedef uint8_t bytes __attribute__((vector_size(BYTES)));
-	bytes thread_sets = { 0 }, next;
+	bytes lanes = { 0 }, next;
 	uint8_t most = 0;
 	if (n < BYTES) {
 		for (size_t k = 0; k < n; k++) {
@@ -450,11 +450,11 @@ static uint8_t extreme_of_bytes(size_t n, const uint8_t *x, uint8_t transpose)
 	for (size_t k = 0; k < n; k += BYTES) {
 		memcpy(&next, k + BYTES <= n ? x + k : x + n - BYTES, sizeof(next)); /* some of them once more */
 		next ^= transpose;
-		bytes take = (bytes)(next > thread_sets);
-		thread_sets = (take & next) | (~take & thread_sets);
+		bytes take = (bytes)(next > lanes);
+		lanes = (take & next) | (~take & lanes);
 	}
 	for (size_t i = 0; i < BYTES; i++)
-		most = thread_sets[i] > most ? thread_sets[i] : most;
+		most = lanes[i] > most ? lanes[i] : most;
 	return most;
 }
 
@@ -469,8 +469,8 @@ static bool give_extremes_of_few(const struct reduce_job *job, const struct et_p
 	bool is_least)
 {
 	const size_t n = job->reduced.numel, row_bytes = n * et_scalar_size(job->in_type);
-	const enum et_class narrow = et_narrow_class_of(job->in_type),
-			    compute_class = narrow == ET_N_SPANS ? et_class_of(job->in_type) : narrow;
+	const enum et_compute_class narrow = et_narrow_class_of(job->in_type),
+				    compute_class = narrow == ET_N_SPANS ? et_class_of(job->in_type) : narrow;
 	const struct et_span_ukernels *ukernels = et_span_ukernels();
 	int64_t results[RESULTS], wide[RESULTS], step; /* of any type; as much room as the longest need */
 	const uint8_t *in = first_row(job, place, &step);
@@ -605,7 +605,7 @@ static size_t find_truth(size_t n, const uint8_t *x, bool sought)
 	return k < n ? k : 0;
 }
 
-static void give_places(const struct reduce_job *job, const struct et_place *place, enum et_class compute_class,
+static void give_places(const struct reduce_job *job, const struct et_place *place, enum et_compute_class compute_class,
 	const void *values, const int64_t *indices, size_t n_rows)
 {
 	if (job->outs[1])

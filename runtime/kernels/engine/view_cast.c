@@ -25,7 +25,7 @@ struct cast {
 };
 
 static void begin_cast(struct cast *cast, const struct et_view *to, const struct et_view *from,
-	enum et_class compute_class)
+	enum et_compute_class compute_class)
 {
 	cast->direct = et_find_cast(to->type, from->type);
 	cast->load = et_loader(from->type, compute_class);
@@ -154,7 +154,7 @@ enum et_status et_view_cast(struct et_kernel_ctx *ctx, const struct et_view *to,
 	}
 	if (et_type_is_complex(from->type) || et_type_is_complex(to->type))
 		return et_complex_cast(ctx, to, from);
-	const enum et_class compute_class = et_cast_class(to->type, from->type);
+	const enum et_compute_class compute_class = et_cast_class(to->type, from->type);
 	ET_REQUIRE(ctx, et_loader(from->type, compute_class) && et_storer(to->type, compute_class),
 		"cannot convert %s to %s", et_scalar_name(from->type), et_scalar_name(to->type));
 	begin_cast(&cast, to, from, compute_class);

@@ -4,8 +4,8 @@
  * Floats become integers as in dtype.c, whatever they are: those that an int32 holds need no care, and one
  * loop over a piece converts them as such, and finds out. Results are the same on all processors. */
 #include "runtime/kernels/simd/cast_ukernels.h"
-#include "runtime/kernels/engine/dtype.h"
-#include "runtime/kernels/engine/elementwise.h"
+#include "runtime/kernels/simd/span.h"
+#include "runtime/base/fp16.h"
 
 enum { PIECE = 256 };
 
@@ -55,7 +55,7 @@ enum { PIECE = 256 };
 #define AS_IS(x) (x)
 FLOAT_CASTS(f32, float, float, AS_IS)
 FLOAT_CASTS(f64, double, double, AS_IS)
-FLOAT_CASTS(bf16, uint16_t, float, et_from_bfloat16)
+FLOAT_CASTS(bf16, uint16_t, float, et_bf16_to_float)
 
 #define FLOATS_OF(from)                         \
 	CAST(from##_to_f32, from##_t, float, x) \

@@ -6,9 +6,10 @@
  * and distances not at all. */
 #include "runtime/kernels/simd/span_ukernels.h"
 #include "runtime/base/expand.h"
+#include "runtime/base/fp16.h"
 
 #include <limits.h>
-#include <math.h>
+#include <tgmath.h>
 #include <string.h>
 
 /* int64 stands for narrower integers, too. */
@@ -110,18 +111,18 @@ DIVISIONS(fmod, FMOD)
 DIVISIONS(remainder, REMAINDER)
 DIVISIONS(floor_div, FLOOR_DIV)
 
-static void from_bfloat16s(size_t n, float *y, const uint16_t *x)
+static void from_bf16(size_t n, float *y, const uint16_t *x)
 {
 	ET_INDEPENDENT
 	for (size_t i = 0; i < n; i++)
-		y[i] = et_from_bfloat16(x[i]);
+		y[i] = et_bf16_to_float(x[i]);
 }
 
-static void to_bfloat16s(size_t n, uint16_t *y, const float *x)
+static void to_bf16(size_t n, uint16_t *y, const float *x)
 {
 	ET_INDEPENDENT
 	for (size_t i = 0; i < n; i++)
-		y[i] = et_to_bfloat16(x[i]);
+		y[i] = et_float_to_bf16(x[i]);
 }
 
 /* So many columns of the product in a vector, for all rows; four rows at a time, which share b's. */
@@ -129,14 +130,14 @@ static void to_bfloat16s(size_t n, uint16_t *y, const float *x)
 	static void name##_##N(const struct et_product *p, size_t column)                             \
 	{                                                                                             \
 		enum { ROWS = 4 };                                                                    \
-		typedef type thread_sets __attribute__((vector_size((N) * sizeof(type))));            \
+		typedef type lanes __attribute__((vector_size((N) * sizeof(type))));                  \
 		const type *b = (const type *)p->b + column;                                          \
-		thread_sets right;                                                                    \
+		lanes right;                                                                          \
 		size_t row = 0;                                                                       \
 		for (; row + ROWS <= p->n_rows; row += ROWS) {                                        \
 			const type *a = (const type *)p->a + (ptrdiff_t)row * p->a_row;               \
 			type *c = (type *)p->c + (ptrdiff_t)row * p->c_row + column;                  \
-			thread_sets sums[ROWS] = { { 0 } };                                           \
+			lanes sums[ROWS] = { { 0 } };                                                 \
 			for (size_t k = 0; k < p->n_k; k++) {                                         \
 				memcpy(&right, b + (ptrdiff_t)k * p->b_row, sizeof(right));           \
 				ET_UNROLL                                                             \
@@ -149,7 +150,7 @@ static void to_bfloat16s(size_t n, uint16_t *y, const float *x)
 		}                                                                                     \
 		for (; row < p->n_rows; row++) {                                                      \
 			const type *a = (const type *)p->a + (ptrdiff_t)row * p->a_row;               \
-			thread_sets sum = { 0 };                                                      \
+			lanes sum = { 0 };                                                            \
 			for (size_t k = 0; k < p->n_k; k++) {                                         \
 				memcpy(&right, b + (ptrdiff_t)k * p->b_row, sizeof(right));           \
 				sum += a[(ptrdiff_t)k * p->a_col] * right;                            \
@@ -243,7 +244,7 @@ MULTIPLY_COLUMNS(multiply_bytes, uint8_t, int32_t)
 		const type *a = (const type *)p->a + (ptrdiff_t)row * p->a_row;                                        \
 		const type *b = (const type *)p->b + (ptrdiff_t)column * p->b_row;                                     \
 		type *c = (type *)p->c + (ptrdiff_t)row * p->c_row + column;                                           \
-		sums thread_sets[MOST] = { { 0 } };                                                                    \
+		sums lanes[MOST] = { { 0 } };                                                                          \
 		size_t k = 0;                                                                                          \
 		for (; k + (LANES) <= p->n_k; k += (LANES)) {                                                          \
 			numbers left, right;                                                                           \
@@ -252,18 +253,18 @@ MULTIPLY_COLUMNS(multiply_bytes, uint8_t, int32_t)
 			ET_UNROLL                                                                                      \
 			for (size_t j = 0; j < n; j++) {                                                               \
 				memcpy(&right, b + (ptrdiff_t)j * p->b_row + k, sizeof(right));                        \
-				thread_sets[j] += factor * __builtin_convertvector(right, sums);                       \
+				lanes[j] += factor * __builtin_convertvector(right, sums);                             \
 			}                                                                                              \
 		}                                                                                                      \
 		ET_UNROLL                                                                                              \
 		for (size_t j = 0; j < n; j++) {                                                                       \
 			sum_type each[LANES];                                                                          \
-			memcpy(each, &thread_sets[j], sizeof(each));                                                   \
+			memcpy(each, &lanes[j], sizeof(each));                                                         \
 			ET_UNROLL                                                                                      \
 			for (size_t width = (LANES) / 2; width > 0; width /= 2) {                                      \
 				ET_UNROLL                                                                              \
-				for (size_t threads = 0; threads < width; threads++)                                   \
-					each[threads] += each[threads + width];                                        \
+				for (size_t lane = 0; lane < width; lane++)                                            \
+					each[lane] += each[lane + width];                                              \
 			}                                                                                              \
 			for (size_t rest = k; rest < p->n_k; rest++)                                                   \
 				each[0] += (sum_type)a[rest] * (sum_type)b[(ptrdiff_t)j * p->b_row + (ptrdiff_t)rest]; \
@@ -312,7 +313,7 @@ static void take_roots(double *sums, size_t n)
 
 /* Eight others at a time, whose sums stay in registers over all terms. @kind is a constant inside. */
 #define DISTANCES(name, type)                                                                                  \
-	ET_EXPANDED void name##_of(const struct et_distances *d, size_t k, const size_t n_thread_sets,         \
+	ET_EXPANDED void name##_of(const struct et_distances *d, size_t k, const size_t n_lanes,               \
 		const enum et_distance kind)                                                                   \
 	{                                                                                                      \
 		enum { MOST = 4 };                                                                             \
@@ -320,10 +321,10 @@ static void take_roots(double *sums, size_t n)
 		typedef double doubles8 __attribute__((vector_size(8 * sizeof(double))));                      \
 		typedef int64_t bits __attribute__((vector_size(8 * sizeof(double))));                         \
 		const type *from = d->from, *others = (const type *)d->others + k;                             \
-		const size_t n_vectors = n_thread_sets / 8;                                                    \
+		const size_t n_vectors = n_lanes / 8;                                                          \
 		doubles8 sums[MOST];                                                                           \
 		numbers other;                                                                                 \
-		memcpy(sums, d->sums + k, n_thread_sets * sizeof(double));                                     \
+		memcpy(sums, d->sums + k, n_lanes * sizeof(double));                                           \
 		for (size_t j = 0; j < d->n; j++) {                                                            \
 			ET_UNROLL                                                                              \
 			for (size_t v = 0; v < n_vectors; v++) {                                               \
@@ -339,7 +340,7 @@ static void take_roots(double *sums, size_t n)
 					sums[v] += kind == ET_DISTANCE_SQUARES ? apart * apart : size;         \
 			}                                                                                      \
 		}                                                                                              \
-		memcpy(d->sums + k, sums, n_thread_sets * sizeof(double));                                     \
+		memcpy(d->sums + k, sums, n_lanes * sizeof(double));                                           \
 	}                                                                                                      \
 	ET_EXPANDED void name##_all(const struct et_distances *d, const enum et_distance kind)                 \
 	{                                                                                                      \
@@ -440,35 +441,34 @@ SUM_DOUBLES(squares_of_doubles, (size_t n, const double *x, double center), (x[k
 enum { VECTORS = 2, LANES = 8, ABREAST = VECTORS * LANES };
 typedef double doubles __attribute__((vector_size(LANES * sizeof(double))));
 typedef int64_t longs __attribute__((vector_size(LANES * sizeof(int64_t))));
-#define EXTREME(name, type, vector, no_better)                                                        \
-	static type name(size_t n, const type *x)                                                     \
-	{                                                                                             \
-		type thread_sets[ABREAST], most = x[0];                                               \
-		vector now[VECTORS], next;                                                            \
-		size_t k = 0;                                                                         \
-		if (n < ABREAST) {                                                                    \
-			for (k = 1; k < n; k++)                                                       \
-				most = !(x[k] no_better most) && most == most ? x[k] : most;          \
-			return most;                                                                  \
-		}                                                                                     \
-		memcpy(now, x, sizeof(now));                                                          \
-		for (k = ABREAST; k < n; k += ABREAST) { /* the last ones may be taken again */       \
-			k = k + ABREAST <= n ? k : n - ABREAST;                                       \
-			for (size_t i = 0; i < VECTORS; i++) {                                        \
-				memcpy(&next, x + k + i * LANES, sizeof(next));                       \
-				longs takes = ~(next no_better now[i]) & (now[i] == now[i]);          \
-				now[i] = (vector)((takes & (longs)next) | (~takes & (longs)now[i]));  \
-			}                                                                             \
-		}                                                                                     \
-		memcpy(thread_sets, now, sizeof(thread_sets));                                        \
-		for (size_t half = ABREAST / 2; half; half /= 2) {                                    \
-			for (size_t i = 0; i < half; i++)                                             \
-				thread_sets[i] = (!(thread_sets[i + half] no_better thread_sets[i]) & \
-							 (thread_sets[i] == thread_sets[i]))          \
-							 ? thread_sets[i + half]                      \
-							 : thread_sets[i];                            \
-		}                                                                                     \
-		return thread_sets[0];                                                                \
+#define EXTREME(name, type, vector, no_better)                                                              \
+	static type name(size_t n, const type *x)                                                           \
+	{                                                                                                   \
+		type lanes[ABREAST], most = x[0];                                                           \
+		vector now[VECTORS], next;                                                                  \
+		size_t k = 0;                                                                               \
+		if (n < ABREAST) {                                                                          \
+			for (k = 1; k < n; k++)                                                             \
+				most = !(x[k] no_better most) && most == most ? x[k] : most;                \
+			return most;                                                                        \
+		}                                                                                           \
+		memcpy(now, x, sizeof(now));                                                                \
+		for (k = ABREAST; k < n; k += ABREAST) { /* the last ones may be taken again */             \
+			k = k + ABREAST <= n ? k : n - ABREAST;                                             \
+			for (size_t i = 0; i < VECTORS; i++) {                                              \
+				memcpy(&next, x + k + i * LANES, sizeof(next));                             \
+				longs takes = ~(next no_better now[i]) & (now[i] == now[i]);                \
+				now[i] = (vector)((takes & (longs)next) | (~takes & (longs)now[i]));        \
+			}                                                                                   \
+		}                                                                                           \
+		memcpy(lanes, now, sizeof(lanes));                                                          \
+		for (size_t half = ABREAST / 2; half; half /= 2) {                                          \
+			for (size_t i = 0; i < half; i++)                                                   \
+				lanes[i] = (!(lanes[i + half] no_better lanes[i]) & (lanes[i] == lanes[i])) \
+						   ? lanes[i + half]                                        \
+						   : lanes[i];                                              \
+		}                                                                                           \
+		return lanes[0];                                                                            \
 	}
 EXTREME(largest_double, double, doubles, <=)
 EXTREME(smallest_double, double, doubles, >=)
@@ -647,8 +647,8 @@ const struct et_span_ukernels ET_SPAN_UKERNELS_NAME = {
 	.fmod = { fmod_floats, fmod_doubles },
 	.remainder = { remainder_floats, remainder_doubles },
 	.floor_div = { floor_div_floats, floor_div_doubles },
-	.from_bfloat16s = from_bfloat16s,
-	.to_bfloat16s = to_bfloat16s,
+	.from_bf16 = from_bf16,
+	.to_bf16 = to_bf16,
 	.multiply = { multiply_floats, multiply_doubles, multiply_longs, multiply_words, multiply_shorts,
 		multiply_signed_bytes, multiply_bytes },
 	.multiply_transposed = { multiply_transposed_floats, multiply_transposed_doubles, multiply_transposed_longs,

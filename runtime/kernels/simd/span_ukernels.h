@@ -3,7 +3,7 @@
 #ifndef RUNTIME_KERNELS_SIMD_SPAN_UKERNELS_H
 #define RUNTIME_KERNELS_SIMD_SPAN_UKERNELS_H
 
-#include "runtime/kernels/engine/elementwise.h"
+#include "runtime/kernels/simd/span.h"
 
 /* c = a b, of @n_rows by @n_k and by @n_columns; strides in elements. Rows of b and c lie in one piece. */
 struct et_product {
@@ -36,8 +36,8 @@ struct et_span_ukernels {
 	 * has them: floats as if computed in double, doubles beyond 2^51 as those round. */
 	et_span_fn fmod[2], remainder[2], floor_div[2];
 	/* Of bfloat16, each way; to the nearest, ties to even. */
-	void (*from_bfloat16s)(size_t n, float *y, const uint16_t *x);
-	void (*to_bfloat16s)(size_t n, uint16_t *y, const float *x);
+	void (*from_bf16)(size_t n, float *y, const uint16_t *x);
+	void (*to_bf16)(size_t n, uint16_t *y, const float *x);
 	/* Products that are too small to be made ready for, by class. Each sum takes its terms in order; what is narrower than
 	 * int64 wraps around. */
 	void (*multiply[ET_N_SPANS])(const struct et_product *product);

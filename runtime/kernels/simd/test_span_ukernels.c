@@ -32,7 +32,7 @@ static const struct et_cast_ukernels *casts_variant(size_t i)
 enum { ROWS = 3, COLUMNS = 7, MOST_K = 40, APART = MOST_K + 1 };
 
 /* Small integers, whose sums are exact in whatever holds them; those of bytes wrap around. */
-static void check_transposed(const struct et_span_ukernels *ukernels, enum et_class compute_class,
+static void check_transposed(const struct et_span_ukernels *ukernels, enum et_compute_class compute_class,
 	enum et_scalar_type type, size_t n_k)
 {
 	uint64_t a[ROWS * APART], b[COLUMNS * APART], c[ROWS * COLUMNS];
@@ -63,7 +63,7 @@ static void test_transposed_products(void **state)
 	for (size_t i = 0; i < VARIANTS; i++) {
 		for (size_t t = 0; spans_variant(i) && t < ET_ARRAY_LEN(types); t++) {
 			for (size_t n_k = 0; n_k <= MOST_K; n_k++)
-				check_transposed(spans_variant(i), (enum et_class)t, types[t], n_k);
+				check_transposed(spans_variant(i), (enum et_compute_class)t, types[t], n_k);
 		}
 	}
 }

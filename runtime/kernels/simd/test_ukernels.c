@@ -221,18 +221,18 @@ static void test_sums_of_rows(void **state)
 	}
 }
 
-static void test_half(void **state)
+static void test_fp16(void **state)
 {
-	static uint16_t half[UINT16_MAX + 1], back[UINT16_MAX + 1];
+	static uint16_t fp16[UINT16_MAX + 1], back[UINT16_MAX + 1];
 	static float floats[UINT16_MAX + 1];
 	for (size_t i = 0; i < 3; i++) {
 		const struct et_ukernels *ukernels = variant(i);
 		for (size_t k = 0; k <= UINT16_MAX; k++)
-			half[k] = (uint16_t)k;
+			fp16[k] = (uint16_t)k;
 		if (!ukernels)
 			continue;
-		ukernels->from_half(ET_ARRAY_LEN(half), floats, half);
-		ukernels->to_half(ET_ARRAY_LEN(back), back, floats);
+		ukernels->from_fp16(ET_ARRAY_LEN(fp16), floats, fp16);
+		ukernels->to_fp16(ET_ARRAY_LEN(back), back, floats);
 		for (size_t k = 0; k <= UINT16_MAX; k++) {
 			bool is_nan = (k & 0x7fff) > 0x7c00;
 			assert_true(is_nan ? isnan(floats[k]) && (back[k] & 0x7fff) > 0x7c00 : back[k] == k);
@@ -354,7 +354,7 @@ int main(void)
 		cmocka_unit_test(test_powers),
 		cmocka_unit_test(test_extremes),
 		cmocka_unit_test(test_sums_of_rows),
-		cmocka_unit_test(test_half),
+		cmocka_unit_test(test_fp16),
 		cmocka_unit_test(test_softmax),
 		cmocka_unit_test(test_normalization),
 		cmocka_unit_test(test_scaled_bytes),

@@ -4,10 +4,10 @@
  *
  * The matrix tile is the heart: so many rows of so many vectors that all sums stay in registers while k runs.
  * A row's element is broadcast, so a may lie anyhow; b comes packed. */
-#include "runtime/kernels/engine/dtype.h"
 #include "runtime/kernels/simd/ukernels.h"
-#include "runtime/kernels/simd/vector.h"
 #include "runtime/base/expand.h"
+#include "runtime/base/fp16.h"
+#include "runtime/kernels/simd/vector.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -67,8 +67,8 @@ static float dot(size_t n, const float *a, const float *b)
 	for (; i + LANES <= n; i += LANES)
 		sum[0] += load(a + i) * load(b + i);
 	sum[0] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-	for (int threads = 0; threads < LANES; threads++)
-		total += sum[0][threads];
+	for (int lane = 0; lane < LANES; lane++)
+		total += sum[0][lane];
 	for (; i < n; i++)
 		total += a[i] * b[i];
 	return total;
@@ -91,8 +91,8 @@ static void dots(size_t n_rows, size_t n, float *y, const float *x, const float 
 		UNROLL
 		for (int row = 0; row < ROWS_ABREAST; row++) {
 			float total = 0;
-			for (int threads = 0; threads < LANES; threads++)
-				total += sums[row][threads];
+			for (int lane = 0; lane < LANES; lane++)
+				total += sums[row][lane];
 			for (size_t rest = k; rest < n; rest++)
 				total += x[rest] * (rows + row * stride)[rest];
 			y[i + (size_t)row] = total;
@@ -423,9 +423,9 @@ static inline vector angles(vector x, int quarters, float (*plain)(float x))
 	ints quarter, is_far = ~((x <= MOST_ANGLE) & (x >= -MOST_ANGLE));
 	vector r = quarter_of(x, &quarter), y = sine_of_quarter(r, quarter + quarters);
 	bool any = is_any(&is_far, sizeof(is_far));
-	for (int threads = 0; any && threads < LANES; threads++) {
-		if (is_far[threads])
-			y[threads] = plain(x[threads]);
+	for (int lane = 0; any && lane < LANES; lane++) {
+		if (is_far[lane])
+			y[lane] = plain(x[lane]);
 	}
 	return y;
 }
@@ -526,9 +526,9 @@ static void powers(size_t n, float *y, const float *x, const float *exponents)
 		/* what is special to pow: no positive normal base, or an exponent that is not finite */
 		half_ints is_special = ~((a >= 0x1p-126f) & (a < INFINITY) & (b - b == 0.0f));
 		bool any = is_any(&is_special, sizeof(is_special));
-		for (size_t threads = 0; any && threads < part; threads++) {
-			if (is_special[threads])
-				power[threads] = powf(a[threads], b[threads]);
+		for (size_t lane = 0; any && lane < part; lane++) {
+			if (is_special[lane])
+				power[lane] = powf(a[lane], b[lane]);
 		}
 		if (part == HALF)
 			memcpy(y + i, &power, sizeof(power));
@@ -545,16 +545,16 @@ static void powers(size_t n, float *y, const float *x, const float *exponents)
 #endif
 
 /* As everywhere, but with this build's vectors. */
-static void from_half(size_t n, float *y, const uint16_t *x)
+static void from_fp16(size_t n, float *y, const uint16_t *x)
 {
 	for (size_t i = 0; i < n; i++)
-		y[i] = et_from_half(x[i]);
+		y[i] = et_fp16_to_float(x[i]);
 }
 
-static void to_half(size_t n, uint16_t *y, const float *x)
+static void to_fp16(size_t n, uint16_t *y, const float *x)
 {
 	for (size_t i = 0; i < n; i++)
-		y[i] = et_to_half(x[i]);
+		y[i] = et_float_to_fp16(x[i]);
 }
 
 /* @sign -1: the smallest, as the largest of what is turned around. */
@@ -647,8 +647,8 @@ ET_EXPANDED void softmax_block(size_t n_vectors, size_t n, size_t n_rows, float 
 		}
 	}
 	for (size_t v = 0; v < n_vectors && is_log; v++) {
-		for (int threads = 0; threads < LANES; threads++)
-			sum[v][threads] = logf(sum[v][threads]);
+		for (int lane = 0; lane < LANES; lane++)
+			sum[v][lane] = logf(sum[v][lane]);
 	}
 	for (size_t i = 0; i < n_rows; i++) {
 		UNROLL
@@ -722,8 +722,8 @@ const struct et_ukernels ET_UKERNELS_NAME = {
 	.each_pow = powers,
 	.largest = largest_of,
 	.smallest = smallest_of,
-	.from_half = from_half,
-	.to_half = to_half,
+	.from_fp16 = from_fp16,
+	.to_fp16 = to_fp16,
 	.scale_bytes = scale_bytes,
 	.softmax_row = softmax_row,
 	.softmax_columns = softmax_columns,

@@ -59,8 +59,8 @@ struct et_ukernels {
 	/* Of one number or more; NaN if one is. */
 	float (*largest)(size_t n, const float *x);
 	float (*smallest)(size_t n, const float *x);
-	void (*from_half)(size_t n, float *y, const uint16_t *x);
-	void (*to_half)(size_t n, uint16_t *y, const float *x);
+	void (*from_fp16)(size_t n, float *y, const uint16_t *x);
+	void (*to_fp16)(size_t n, uint16_t *y, const float *x);
 	/* y[i] = (x[i] - zero) * scale, of int8 or uint8 */
 	void (*scale_bytes)(size_t n, float *y, const uint8_t *x, bool is_signed, float zero, float scale);
 	/* e^(x - largest) over their sum, or the logarithm of that. y may be x. */

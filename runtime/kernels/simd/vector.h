@@ -11,13 +11,13 @@
 #include <string.h>
 
 #if defined(__AVX512F__)
-#define TRANSPOSED TURN16
+#define ROTATED ROTATE16
 enum { LANES = 16 };
 #elif defined(__AVX2__)
-#define TRANSPOSED TURN8
+#define ROTATED ROTATE8
 enum { LANES = 8 };
 #else
-#define TRANSPOSED TURN4
+#define ROTATED ROTATE4
 enum { LANES = 4 };
 #endif
 
@@ -75,9 +75,8 @@ static inline ints lanes_below(size_t n)
 
 static inline vector load_part(const float *from, size_t n, vector otherwise)
 {
-	ints thread_sets = lanes_below(n);
-	return choose(thread_sets, __builtin_ia32_maskloadps256((const vector *)(const void *)from, thread_sets),
-		otherwise);
+	ints lanes = lanes_below(n);
+	return choose(lanes, __builtin_ia32_maskloadps256((const vector *)(const void *)from, lanes), otherwise);
 }
 
 static inline void store_part(float *to, vector value, size_t n)
@@ -112,21 +111,21 @@ static inline void put(float *to, vector value, size_t n)
 }
 
 /* The lanes of a vector, each @by further on. */
-#define LANE(i, by)   (((i) + (by)) % LANES)
-#define FOUR(i, by)   LANE(i, by), LANE(i + 1, by), LANE(i + 2, by), LANE(i + 3, by)
-#define TURN4(v, by)  __builtin_shufflevector(v, v, FOUR(0, by))
-#define TURN8(v, by)  __builtin_shufflevector(v, v, FOUR(0, by), FOUR(4, by))
-#define TURN16(v, by) __builtin_shufflevector(v, v, FOUR(0, by), FOUR(4, by), FOUR(8, by), FOUR(12, by))
+#define LANE(i, by)     (((i) + (by)) % LANES)
+#define FOUR(i, by)     LANE(i, by), LANE(i + 1, by), LANE(i + 2, by), LANE(i + 3, by)
+#define ROTATE4(v, by)  __builtin_shufflevector(v, v, FOUR(0, by))
+#define ROTATE8(v, by)  __builtin_shufflevector(v, v, FOUR(0, by), FOUR(4, by))
+#define ROTATE16(v, by) __builtin_shufflevector(v, v, FOUR(0, by), FOUR(4, by), FOUR(8, by), FOUR(12, by))
 
 /* Every lane becomes what comes of all of them. */
-#define ACROSS(v, join)                                  \
-	do {                                             \
-		if (LANES > 8)                           \
-			(v) = join(v, TRANSPOSED(v, 8)); \
-		if (LANES > 4)                           \
-			(v) = join(v, TRANSPOSED(v, 4)); \
-		(v) = join(v, TRANSPOSED(v, 2));         \
-		(v) = join(v, TRANSPOSED(v, 1));         \
+#define ACROSS(v, join)                               \
+	do {                                          \
+		if (LANES > 8)                        \
+			(v) = join(v, ROTATED(v, 8)); \
+		if (LANES > 4)                        \
+			(v) = join(v, ROTATED(v, 4)); \
+		(v) = join(v, ROTATED(v, 2));         \
+		(v) = join(v, ROTATED(v, 1));         \
 	} while (0)
 
 static inline vector plus(vector a, vector b)
