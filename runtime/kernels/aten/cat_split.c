@@ -157,7 +157,7 @@ static enum et_status give_piece(struct et_kernel_ctx *ctx, const struct cut *cu
 		et_view_select(&view, cut->dim, start);
 	else
 		et_view_slice(&view, cut->dim, start, 1, size);
-	return et_give_view_cast(ctx, &view, out);
+	return et_cast_view_to_output(ctx, &view, out);
 }
 
 static enum et_status run_split_sizes(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -224,10 +224,10 @@ struct margins {
 /* The same element of @bytes again and again. */
 static void make_pattern(uint64_t *pattern, const struct et_wide *element, size_t bytes)
 {
-	uint64_t first = element->half[0], second;
+	uint64_t first = element->words[0], second;
 	for (size_t n = bytes; n < sizeof(first); n *= 2)
 		first = (first & (((uint64_t)1 << (8 * n)) - 1)) | first << (8 * n);
-	second = bytes == sizeof(*element) ? element->half[1] : first;
+	second = bytes == sizeof(*element) ? element->words[1] : first;
 	for (size_t i = 0; i < PATTERN / sizeof(first); i += 2) {
 		pattern[i] = first;
 		pattern[i + 1] = second;
@@ -326,7 +326,7 @@ static enum et_status begin_scatter(struct et_kernel_ctx *ctx, const struct et_t
 {
 	struct et_view from;
 	et_view_of(&from, self);
-	ET_TRY(et_give_view(ctx, &from, out));
+	ET_TRY(et_copy_view_to_output(ctx, &from, out));
 	et_view_of(to, out);
 	return ET_OK;
 }
@@ -401,7 +401,7 @@ static enum et_status run_tril(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	et_view_of(&to, out);
 	size_t row_dim = (size_t)from.n_dims - 2;
 	int64_t n_rows = from.sizes[row_dim], width = from.sizes[row_dim + 1];
-	if (et_lie_alike(self, out) && et_dim_order_is_contiguous(out->dim_order, out->n_dims)) {
+	if (et_has_same_layout(self, out) && et_dim_order_is_contiguous(out->dim_order, out->n_dims)) {
 		size_t row_bytes = (size_t)width * et_element_bytes(out), n_bytes = et_tensor_n_bytes(out);
 		int64_t row = 0;
 		for (size_t at = 0; at < n_bytes; at += row_bytes) {

@@ -278,7 +278,7 @@ static void run_product(struct et_kernel_ctx *ctx, const struct et_conv *c, floa
 				     group * c->out_channels * c->y.strides[1],
 				.c_row = c->y.strides[1],
 				.c_col = c->y.strides[4],
-				.begin = begin + group * c->out_channels,
+				.init = begin + group * c->out_channels,
 			};
 			et_gemm(ctx->compute, &gemm);
 		}

@@ -169,11 +169,11 @@ static enum et_status run_convolution_backward(struct et_kernel_ctx *ctx, struct
 	}
 	run_backward(&b);
 	if (wanted[0])
-		ET_TRY(et_give_view_cast(ctx, &view_x, out_x));
+		ET_TRY(et_cast_view_to_output(ctx, &view_x, out_x));
 	if (wanted[1])
-		ET_TRY(et_give_view_cast(ctx, &view_weight, out_weight));
+		ET_TRY(et_cast_view_to_output(ctx, &view_weight, out_weight));
 	if (wanted[2])
-		ET_TRY(et_give_view_cast(ctx, &view_bias, out_bias));
+		ET_TRY(et_cast_view_to_output(ctx, &view_bias, out_bias));
 	/* What is not wanted has what lay there before, which may be another client's. */
 	for (size_t k = 0; k < 3; k++) {
 		struct et_tensor *out = args[11 + k]->tensor;

@@ -48,7 +48,7 @@ static enum et_status copy_any(struct et_kernel_ctx *ctx, const struct et_tensor
 	if (copy_alike(from, to))
 		return ET_OK;
 	et_view_of(&view, from);
-	return et_give_view_cast(ctx, &view, to);
+	return et_cast_view_to_output(ctx, &view, to);
 }
 
 static enum et_status run_clone(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -59,7 +59,7 @@ static enum et_status run_clone(struct et_kernel_ctx *ctx, struct et_evalue *con
 	if (args[0]->tensor->type == out->type && copy_alike(args[0]->tensor, out))
 		return ET_OK;
 	et_view_of(&view, args[0]->tensor);
-	return et_give_view(ctx, &view, out);
+	return et_copy_view_to_output(ctx, &view, out);
 }
 
 static enum et_status require_dim_order(struct et_kernel_ctx *ctx, const struct et_evalue *dim_order,
@@ -101,7 +101,7 @@ static enum et_status copy_broadcast(struct et_kernel_ctx *ctx, const struct et_
 	et_view_of(&view, src);
 	ET_REQUIRE(ctx, et_view_broadcast(&view, like.sizes, like.n_dims),
 		"the source's sizes do not broadcast to the destination's");
-	return et_give_view_cast(ctx, &view, out);
+	return et_cast_view_to_output(ctx, &view, out);
 }
 
 static enum et_status run_copy(struct et_kernel_ctx *ctx, struct et_evalue *const *args)

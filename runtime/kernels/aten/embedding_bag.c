@@ -273,7 +273,7 @@ static enum et_status run_index_reduce(struct et_kernel_ctx *ctx, struct et_eval
 	et_view_of(&to, out);
 	if (to.n_dims == 0)
 		et_view_remove(&sum, 0);
-	return et_give_view_cast(ctx, &sum, out);
+	return et_cast_view_to_output(ctx, &sum, out);
 }
 
 static const struct et_kernel rows[] = {

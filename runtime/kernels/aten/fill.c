@@ -78,7 +78,7 @@ static enum et_status run_fill_tensor(struct et_kernel_ctx *ctx, struct et_evalu
 	et_view_of(&view, value);
 	view.n_dims = 0;
 	et_view_broadcast(&view, like.sizes, like.n_dims);
-	return et_give_view_cast(ctx, &view, args[2]->tensor);
+	return et_cast_view_to_output(ctx, &view, args[2]->tensor);
 }
 
 /* The row is the number to fill with; the sizes come first, the output last. */

@@ -207,7 +207,7 @@ static enum et_status scatter(struct et_kernel_ctx *ctx, struct et_evalue *const
 	struct et_view self;
 	struct et_place place;
 	et_view_of(&self, args[0]->tensor);
-	ET_TRY(et_give_view(ctx, &self, out));
+	ET_TRY(et_copy_view_to_output(ctx, &self, out));
 	et_view_clone(&p.companion, src);
 	ET_TRY(begin_pick(ctx, &p, args[2]->tensor, args[1]->i, out));
 	et_place_seek(&place, &p.walk, 0);
@@ -484,7 +484,7 @@ static enum et_status run_masked_scatter(struct et_kernel_ctx *ctx, struct et_ev
 	ET_TRY(et_require_same_type(ctx, source, out));
 	ET_TRY(et_require_contiguous(ctx, source, "the source"));
 	ET_TRY(broadcast_mask(ctx, args[0]->tensor, args[1]->tensor, &self, &mask));
-	ET_TRY(et_give_view(ctx, &self, out));
+	ET_TRY(et_copy_view_to_output(ctx, &self, out));
 	et_view_of(&to, out);
 	et_walk_init_in_order(&walk, (const struct et_view *[]){ &mask, &to }, 2);
 	size_t n = count_chosen(&walk, mask.data);

@@ -271,7 +271,7 @@ static bool is_one_run(const struct et_view *to, const struct et_view *from)
 {
 	struct et_walk walk;
 	size_t unused;
-	if (et_view_is_one_piece(to, from, &unused))
+	if (et_views_are_dense(to, from, &unused))
 		return true;
 	et_walk_init(&walk, (const struct et_view *[]){ to, from }, 2);
 	return walk.n_dims == 1 && walk.strides[0][0] == 1 && walk.strides[1][0] == 1;
@@ -592,7 +592,7 @@ static enum et_status run_put(struct et_kernel_ctx *ctx, struct et_evalue *const
 {
 	struct et_view self;
 	et_view_of(&self, args[0]->tensor);
-	ET_TRY(et_give_view(ctx, &self, args[4]->tensor));
+	ET_TRY(et_copy_view_to_output(ctx, &self, args[4]->tensor));
 	return put(ctx, args[4]->tensor, args[1], args[2]->tensor, args[3]->b);
 }
 

@@ -515,7 +515,7 @@ static enum et_status multiply(struct et_kernel_ctx *ctx, const struct product *
 	size_t numel = et_view_numel(p->out), n_dense;
 	if (numel == 0) /* of which there may be any number of rows */
 		return ET_OK;
-	if (p->a->sizes[1] == 0 && !p->self && et_view_is_one_piece(p->out, p->out, &n_dense)) {
+	if (p->a->sizes[1] == 0 && !p->self && et_views_are_dense(p->out, p->out, &n_dense)) {
 		memset(p->out->data, 0, numel * et_scalar_size(p->out->type)); /* no terms */
 		return ET_OK;
 	}
@@ -803,7 +803,7 @@ static enum et_status run_trilinear(struct et_kernel_ctx *ctx, struct et_evalue 
 		if (summed >> d & 1)
 			et_view_remove(&sums, d);
 	}
-	return et_give_view_cast(ctx, &sums, result);
+	return et_cast_view_to_output(ctx, &sums, result);
 }
 
 static const struct et_kernel rows[] = {

@@ -150,7 +150,7 @@ static enum et_status run_dropout(struct et_kernel_ctx *ctx, struct et_evalue *c
 			memcmp(self->dim_order, mask->dim_order, self->n_dims) == 0,
 		"the tensors differ in dim order");
 	et_view_of(&from, self);
-	ET_TRY(et_give_view(ctx, &from, out));
+	ET_TRY(et_copy_view_to_output(ctx, &from, out));
 	et_view_of(&to, out);
 	if (!drops) {
 		if (et_tensor_numel(mask))

@@ -254,7 +254,7 @@ static enum et_status cumulate(struct et_kernel_ctx *ctx, const struct et_dim_ap
 	job.is_rounded = lines->arg;
 	job.compute_class = is_int ? ET_I64 : job.is_rounded ? ET_F32 : ET_F64;
 	if (!et_loader(self->type, job.compute_class) || !et_storer(out->type, job.compute_class) ||
-		self->n_dims == 0 || (job.is_rounded && self->type != out->type) || !et_lie_alike(self, out))
+		self->n_dims == 0 || (job.is_rounded && self->type != out->type) || !et_has_same_layout(self, out))
 		return ET_OK;
 	ET_TRY(et_resize_like(ctx, out, self));
 	size_t numel = et_tensor_numel(self);

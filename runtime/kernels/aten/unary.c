@@ -190,9 +190,10 @@ static enum et_status run_gelu(struct et_kernel_ctx *ctx, struct et_evalue *cons
 
 static enum et_status run_logit(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	static const struct et_elementwise plain = { ET_ELEMENTWISE_FLOAT, ET_FLOATS(logit), .is_as_output = true };
+	static const struct et_elementwise plain = { ET_ELEMENTWISE_FLOAT, ET_FLOATS(logit),
+		.promotes_to_output = true };
 	static const struct et_elementwise within = { ET_ELEMENTWISE_FLOAT, ET_FLOATS(logit_eps), .promotes = 1,
-		.is_as_output = true };
+		.promotes_to_output = true };
 	const struct et_evalue *operands[] = { args[0], args[1] };
 	bool is_plain = et_is_none(args[1]);
 	return et_elementwise_apply(ctx, is_plain ? &plain : &within, operands, is_plain ? 1 : 2, args[2]->tensor);
@@ -245,12 +246,12 @@ static void magnitudes_f64(void *arg, size_t begin, size_t end)
 static enum et_status run_abs(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	static const struct et_elementwise any = { ET_ELEMENTWISE_SAME, ET_ALL(abs), .on_complex = magnitude,
-		.is_then_real = true };
+		.result_is_real = true };
 	const struct et_tensor *self = args[0]->tensor;
 	struct et_tensor *out = args[1]->tensor;
 	bool is_f32 = self->type == ET_COMPLEX64 && out->type == ET_FLOAT32;
 	bool is_f64 = self->type == ET_COMPLEX128 && out->type == ET_FLOAT64;
-	if (!(is_f32 || is_f64) || !et_lie_alike(self, out))
+	if (!(is_f32 || is_f64) || !et_has_same_layout(self, out))
 		return et_elementwise_apply(ctx, &any, (const struct et_evalue *[]){ args[0] }, 1, out);
 	ET_TRY(et_resize_like(ctx, out, self));
 	struct magnitude_job job = { .in = self->data, .out = out->data };
@@ -312,7 +313,7 @@ static enum et_status run_logical_not(struct et_kernel_ctx *ctx, struct et_evalu
 	const struct et_tensor *self = args[0]->tensor;
 	struct et_tensor *out = args[1]->tensor;
 	et_range_fn fn = not_fn(self->type);
-	if (!fn || out->type != ET_BOOL || !et_lie_alike(self, out))
+	if (!fn || out->type != ET_BOOL || !et_has_same_layout(self, out))
 		return et_elementwise_apply(ctx, &logical_not_map, (const struct et_evalue *[]){ args[0] }, 1, out);
 	ET_TRY(et_resize_like(ctx, out, self));
 	struct not_job job = { .in = self->data, .out = out->data };
@@ -341,7 +342,7 @@ static const struct et_kernel rows[] = {
 		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_FLOATS(elu), .promotes = 1) },
 	{ "aten::erf.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(erf)) },
 	{ "aten::exp.out", "T>T", et_elementwise_run,
-		ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(exp), .is_as_output = true) },
+		ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(exp), .promotes_to_output = true) },
 	{ "aten::exp2.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(exp2)) },
 	{ "aten::expm1.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(expm1)) },
 	{ "aten::floor.out", "T>T", et_elementwise_run,

@@ -23,7 +23,7 @@ static enum et_status run_permute(struct et_kernel_ctx *ctx, struct et_evalue *c
 	ET_REQUIRE(ctx, seen == (1u << n) - 1, "the dimensions are no permutation");
 	et_view_of(&view, args[0]->tensor);
 	et_view_permute(&view, dims);
-	return et_give_view(ctx, &view, args[2]->tensor);
+	return et_copy_view_to_output(ctx, &view, args[2]->tensor);
 }
 
 static enum et_status run_transpose(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -35,7 +35,7 @@ static enum et_status run_transpose(struct et_kernel_ctx *ctx, struct et_evalue 
 	et_view_of(&view, args[0]->tensor);
 	if (view.n_dims)
 		et_view_swap(&view, a, b);
-	return et_give_view(ctx, &view, args[3]->tensor);
+	return et_copy_view_to_output(ctx, &view, args[3]->tensor);
 }
 
 static enum et_status run_t(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -45,7 +45,7 @@ static enum et_status run_t(struct et_kernel_ctx *ctx, struct et_evalue *const *
 	ET_REQUIRE(ctx, view.n_dims <= 2, "takes up to 2 dimensions, not %u", view.n_dims);
 	if (view.n_dims == 2)
 		et_view_swap(&view, 0, 1);
-	return et_give_view(ctx, &view, args[1]->tensor);
+	return et_copy_view_to_output(ctx, &view, args[1]->tensor);
 }
 
 static enum et_status run_flip(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -59,7 +59,7 @@ static enum et_status run_flip(struct et_kernel_ctx *ctx, struct et_evalue *cons
 		if (dims >> d & 1)
 			et_view_flip(&view, d);
 	}
-	return et_give_view(ctx, &view, args[2]->tensor);
+	return et_copy_view_to_output(ctx, &view, args[2]->tensor);
 }
 
 enum et_status et_slice_view(struct et_kernel_ctx *ctx, struct et_view *view, int64_t dim,
@@ -84,7 +84,7 @@ static enum et_status run_slice(struct et_kernel_ctx *ctx, struct et_evalue *con
 	struct et_view view;
 	et_view_of(&view, args[0]->tensor);
 	ET_TRY(et_slice_view(ctx, &view, args[1]->i, args[2], args[3], args[4]->i));
-	return et_give_view(ctx, &view, args[5]->tensor);
+	return et_copy_view_to_output(ctx, &view, args[5]->tensor);
 }
 
 static enum et_status run_narrow(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -101,7 +101,7 @@ static enum et_status run_narrow(struct et_kernel_ctx *ctx, struct et_evalue *co
 	ET_REQUIRE(ctx, n >= 0 && n <= size - start, "%lld elements from %lld of %lld", (long long)n, (long long)start,
 		(long long)size);
 	et_view_slice(&view, dim, start, 1, n);
-	return et_give_view(ctx, &view, args[4]->tensor);
+	return et_copy_view_to_output(ctx, &view, args[4]->tensor);
 }
 
 enum et_status et_select_view(struct et_kernel_ctx *ctx, struct et_view *view, int64_t dim, int64_t index)
@@ -120,7 +120,7 @@ static enum et_status run_select(struct et_kernel_ctx *ctx, struct et_evalue *co
 	struct et_view view;
 	et_view_of(&view, args[0]->tensor);
 	ET_TRY(et_select_view(ctx, &view, args[1]->i, args[2]->i));
-	return et_give_view(ctx, &view, args[3]->tensor);
+	return et_copy_view_to_output(ctx, &view, args[3]->tensor);
 }
 
 enum et_status et_diagonal_view(struct et_kernel_ctx *ctx, struct et_view *view, int64_t offset, int64_t dim1,
@@ -150,7 +150,7 @@ static enum et_status run_diagonal(struct et_kernel_ctx *ctx, struct et_evalue *
 	struct et_view view;
 	et_view_of(&view, args[0]->tensor);
 	ET_TRY(et_diagonal_view(ctx, &view, args[1]->i, args[2]->i, args[3]->i));
-	return et_give_view(ctx, &view, args[4]->tensor);
+	return et_copy_view_to_output(ctx, &view, args[4]->tensor);
 }
 
 enum et_status et_as_strided_view(struct et_kernel_ctx *ctx, struct et_view *view, const struct et_evalue *sizes,
@@ -187,7 +187,7 @@ static enum et_status run_as_strided(struct et_kernel_ctx *ctx, struct et_evalue
 	ET_TRY(et_require_contiguous(ctx, args[0]->tensor, "the input"));
 	et_view_of(&view, args[0]->tensor);
 	ET_TRY(et_as_strided_view(ctx, &view, args[1], args[2], args[3]));
-	return et_give_view(ctx, &view, args[4]->tensor);
+	return et_copy_view_to_output(ctx, &view, args[4]->tensor);
 }
 
 static enum et_status run_unfold(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -201,14 +201,14 @@ static enum et_status run_unfold(struct et_kernel_ctx *ctx, struct et_evalue *co
 		ET_REQUIRE(ctx, size >= 0 && size <= 1 && step > 0, "windows of %lld, %lld apart, of 1",
 			(long long)size, (long long)step);
 		et_view_insert(&view, 0, size, 1);
-		return et_give_view_cast(ctx, &view, args[4]->tensor);
+		return et_cast_view_to_output(ctx, &view, args[4]->tensor);
 	}
 	ET_REQUIRE(ctx, size >= 0 && size <= view.sizes[dim] && step > 0, "windows of %lld, %lld apart, of %lld",
 		(long long)size, (long long)step, (long long)view.sizes[dim]);
 	int64_t stride = view.strides[dim];
 	et_view_slice(&view, dim, 0, step, (view.sizes[dim] - size) / step + 1);
 	et_view_insert(&view, view.n_dims, size, stride);
-	return et_give_view_cast(ctx, &view, args[4]->tensor);
+	return et_cast_view_to_output(ctx, &view, args[4]->tensor);
 }
 
 static enum et_status run_expand(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -226,7 +226,7 @@ static enum et_status run_expand(struct et_kernel_ctx *ctx, struct et_evalue *co
 		ET_REQUIRE(ctx, sizes[d] >= 0, "size %lld in dimension %zu", (long long)sizes[d], d);
 	}
 	ET_REQUIRE(ctx, et_view_broadcast(&view, sizes, n), "the sizes do not expand to these");
-	return et_give_view(ctx, &view, args[3]->tensor);
+	return et_copy_view_to_output(ctx, &view, args[3]->tensor);
 }
 
 /* Each dimension is seen twice: outside as often as it repeats, with stride 0, and inside as it is. */
@@ -266,7 +266,7 @@ static enum et_status run_unsqueeze(struct et_kernel_ctx *ctx, struct et_evalue 
 	ET_REQUIRE(ctx, view.n_dims < ET_MAX_DIMS, "too many dimensions");
 	ET_TRY(et_get_dim(ctx, args[1]->i, (size_t)view.n_dims + 1, &dim));
 	et_view_insert(&view, dim, 1, 0);
-	return et_give_view(ctx, &view, args[2]->tensor);
+	return et_copy_view_to_output(ctx, &view, args[2]->tensor);
 }
 
 static enum et_status squeeze(struct et_kernel_ctx *ctx, const struct et_tensor *self, uint32_t dims,
@@ -278,7 +278,7 @@ static enum et_status squeeze(struct et_kernel_ctx *ctx, const struct et_tensor 
 		if ((dims >> d & 1) && view.sizes[d] == 1)
 			et_view_remove(&view, d);
 	}
-	return et_give_view(ctx, &view, out);
+	return et_copy_view_to_output(ctx, &view, out);
 }
 
 static enum et_status run_squeeze(struct et_kernel_ctx *ctx, struct et_evalue *const *args)

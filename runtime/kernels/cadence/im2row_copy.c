@@ -199,7 +199,7 @@ static enum et_status run_copy(struct et_kernel_ctx *ctx, struct et_evalue *cons
 {
 	struct et_view view;
 	et_view_of(&view, args[0]->tensor);
-	return et_give_view(ctx, &view, args[strlen(ctx->kernel->signature) - 2]->tensor);
+	return et_copy_view_to_output(ctx, &view, args[strlen(ctx->kernel->signature) - 2]->tensor);
 }
 
 static const struct et_cadence_kind plain = { 0 }, back = { .is_transposed = true };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The loaders and storers, three a type, made from one list of types.
+/* Loaders and storers for each element type, generated from one list of types.
  *
- * Each is a loop over a conversion that is one expression, with the unit-stride case apart so that it
- * vectorizes. What float to integer gives where C leaves it open is fixed here: what an int32 cannot hold, and NaN,
- * becomes INT32_MIN in one; the others go through int64, NaN as INT64_MIN, and are then wrapped. */
+ * Each is a loop over a conversion that is one expression; unit stride is a separate loop, so that it vectorizes. Where
+ * C leaves the conversion of a float to an integer undefined, it is fixed here: for int32, a value that does not fit,
+ * and NaN, becomes INT32_MIN; for other integers the value is converted to int64 (NaN to INT64_MIN) and wrapped. */
 #include "runtime/kernels/engine/dtype.h"
 #include "runtime/kernels/simd/ukernels.h"
 #include "runtime/kernels/simd/cast_ukernels.h"
@@ -16,7 +16,7 @@ static float from_bool(uint8_t value)
 
 #define AS_IS(x) (x)
 
-/* name, element in memory, its value as a number, and how a float, double, int64 is stored as one */
+/* name, element in memory, its value as a number, conversions of a float, double or int64 to the element */
 #define INTEGER_TYPES(X)                                         \
 	X(UINT8, uint8_t, AS_IS, et_double_to_int, (uint8_t))    \
 	X(INT8, int8_t, AS_IS, et_double_to_int, (int8_t))       \
@@ -66,7 +66,7 @@ static float from_bool(uint8_t value)
 		}                                                                                         \
 	}
 
-/* An integer read as int64 needs no detour through double, which would round it. */
+/* An integer is read as int64 directly, because double would round it. */
 #define TO_INT_UINT8    AS_IS
 #define TO_INT_INT8     AS_IS
 #define TO_INT_INT16    AS_IS
@@ -88,7 +88,7 @@ static float from_bool(uint8_t value)
 	STORER(name, element, f64, double, whole, narrow)         \
 	STORER(name, element, i64, int64_t, AS_IS, narrow)
 
-/* et_float_to_fp16 and et_float_to_bf16 take a float: narrowing to it is meant. */
+/* et_float_to_fp16 and et_float_to_bf16 take a float, so doubles and integers are deliberately narrowed to float. */
 ELEMENT_TYPES(CONVERTERS)
 
 #define INTEGER_STORER(name, element, value, whole, narrow)                                           \
@@ -102,7 +102,7 @@ ELEMENT_TYPES(CONVERTERS)
 	}
 INTEGER_TYPES(INTEGER_STORER)
 
-/* Long runs of halves are converted by what this processor has. */
+/* Long runs of fp16 and bf16 use the micro-kernels. */
 enum { LONG_RUN = 16, PART = 128 };
 
 static void load_bfloat16s(void *span, const void *elements, ptrdiff_t stride, size_t n)
@@ -186,7 +186,7 @@ void et_round_floats(enum et_scalar_type type, float *floats, size_t n)
 	}
 }
 
-/* The narrow classes: the type itself, and bool, of which they have 0 and 1. */
+/* The narrow classes convert their own type, and bool as 0 and 1. */
 #define NARROW_TYPES(X) \
 	X(i32, int32_t) \
 	X(i16, int16_t) \
@@ -245,13 +245,13 @@ et_store_fn et_narrow_storer(enum et_scalar_type type, enum et_compute_class fro
 							: NULL;
 }
 
-/* Those that there is a loader for: not uint64. */
+/* uint64 has no loader, so it is not one. */
 bool et_type_is_integral(enum et_scalar_type type)
 {
 	return type <= ET_INT64 || type == ET_UINT16 || type == ET_UINT32;
 }
 
-/* Halves, floats and doubles are in the same order as what is made of two of them. */
+/* The complex types are in the same order as the types of their parts. */
 enum et_scalar_type et_real_type(enum et_scalar_type type)
 {
 	return et_type_is_complex(type) ? ET_FLOAT16 + (type - ET_COMPLEX32) : type;
@@ -308,9 +308,9 @@ enum et_scalar_type et_promote(enum et_scalar_type a, enum et_scalar_type b)
 	if (a_is_float) {
 		if (a == ET_FLOAT64 || b == ET_FLOAT64)
 			return ET_FLOAT64;
-		return ET_FLOAT32; /* half with bfloat16, too: neither holds the other */
+		return ET_FLOAT32; /* also for fp16 with bf16, as neither holds the other's values */
 	}
-	if (et_scalar_size(a) == et_scalar_size(b)) /* one signed, one not: the next larger signed type */
+	if (et_scalar_size(a) == et_scalar_size(b)) /* a signed and an unsigned type: the next larger signed type */
 		return et_scalar_size(a) == 1 ? ET_INT16 : et_scalar_size(a) == 2 ? ET_INT32 : ET_INT64;
 	return et_scalar_size(a) > et_scalar_size(b) ? a : b;
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Element types: how they promote, and how a run of them becomes numbers to compute with.
+/* Element types: how they are promoted, and how a run of elements becomes numbers to compute with.
  *
- * Twelve element types, three classes to compute in: float (for float, half and bfloat16), double, and
- * int64 (for every integer and bool). A loader turns a strided run of elements into a unit-stride span of
- * one class, a storer turns it back; so an operator is written at most three times, not twelve, and its
- * loop is a plain one that the compiler vectorizes. int64 is exact for every narrower integer, and what
- * wraps in the narrow type wraps the same way when the wide result is stored. */
+ * Twelve element types compute in three compute classes: float (for float, fp16 and bf16), double, and int64 (for every
+ * integer and bool). A loader converts a strided run of elements to a dense span of one class, and a storer converts it
+ * back. So an operator is written at most three times, not twelve, and its loop is a plain one that the compiler
+ * vectorizes. int64 is exact for every narrower integer, and what wraps in the narrow type wraps the same way when the
+ * wide result is stored.
+ *
+ * In the kernels "half" means fp16 or bf16, PyTorch's reduced floating point types; fp16 and bf16 name one of the two.
+ */
 #ifndef RUNTIME_KERNELS_ENGINE_DTYPE_H
 #define RUNTIME_KERNELS_ENGINE_DTYPE_H
 
@@ -14,11 +17,12 @@
 
 #include <string.h>
 
-/* @n elements, @stride elements apart (0 repeats one, negative walks backwards), to a span of one class. */
+/* Convert @n elements, @stride elements apart (0 repeats one, negative walks backwards), to a span of one class; and
+ * back. */
 typedef void (*et_load_fn)(void *span, const void *elements, ptrdiff_t stride, size_t n);
 typedef void (*et_store_fn)(void *elements, ptrdiff_t stride, const void *span, size_t n);
 
-/* By type, of the classes before ET_N_CLASSES. */
+/* For one type, by compute class; the classes before ET_N_CLASSES only. */
 struct et_converters {
 	et_load_fn load[ET_N_CLASSES];
 	et_store_fn store[ET_N_CLASSES];
@@ -27,7 +31,8 @@ extern const struct et_converters et_converters[ET_UINT64 + 1];
 et_load_fn et_narrow_loader(enum et_scalar_type type, enum et_compute_class as);
 et_store_fn et_narrow_storer(enum et_scalar_type type, enum et_compute_class from);
 
-/* NULL for a type that cannot be computed with. The narrow classes have them for their own type and bool only. */
+/* NULL for a type that cannot be computed with. The narrow classes have loaders and storers only for their own type and
+ * for bool. */
 static inline et_load_fn et_loader(enum et_scalar_type type, enum et_compute_class as)
 {
 	if (as >= ET_N_CLASSES)
@@ -41,25 +46,25 @@ static inline et_store_fn et_storer(enum et_scalar_type type, enum et_compute_cl
 	return (unsigned)type <= ET_UINT64 ? et_converters[type].store[from] : NULL;
 }
 
-/* The narrow class that holds just what @type does, or ET_N_SPANS. */
+/* The narrow class whose values are exactly those of @type, or ET_N_SPANS. */
 enum et_compute_class et_narrow_class_of(enum et_scalar_type type);
-/* Whether a span of @as looks in memory exactly like elements of @type. */
+/* Whether a span of class @as has the same bytes as elements of @type. */
 bool et_class_is_type(enum et_compute_class as, enum et_scalar_type type);
 size_t et_class_size(enum et_compute_class as);
 
-bool et_type_is_integral(enum et_scalar_type type); /* bool is not */
-/* Half and bfloat16 too. */
+bool et_type_is_integral(enum et_scalar_type type); /* false for bool */
+/* True for fp16 and bf16 too. */
 static inline bool et_type_is_float(enum et_scalar_type type)
 {
 	return type == ET_FLOAT32 || type == ET_FLOAT64 || type == ET_FLOAT16 || type == ET_BFLOAT16;
 }
-/* Has neither loader nor storer: complex_elementwise.h */
+/* Complex types have neither loader nor storer: see complex_elementwise.h. */
 static inline bool et_type_is_complex(enum et_scalar_type type)
 {
 	return type >= ET_COMPLEX32 && type <= ET_COMPLEX128;
 }
 
-/* The class in which elements of @type compute. */
+/* The class in which elements of @type are computed. */
 static inline enum et_compute_class et_class_of(enum et_scalar_type type)
 {
 	if (type == ET_FLOAT64)
@@ -67,12 +72,12 @@ static inline enum et_compute_class et_class_of(enum et_scalar_type type)
 	return et_type_is_float(type) ? ET_F32 : ET_I64;
 }
 
-/* What the parts of a complex number are; any other type as it is. */
+/* The type of a complex number's parts; any other type is returned as it is. */
 enum et_scalar_type et_real_type(enum et_scalar_type type);
 
 /* PyTorch's type promotion. */
 enum et_scalar_type et_promote(enum et_scalar_type a, enum et_scalar_type b);
-/* Of a tensor's type with a number: only a number of a higher category (bool < integer < float) counts. */
+/* Promotion of a tensor's type with a number: only a number of a higher category (bool < integer < float) counts. */
 static inline enum et_scalar_type et_promote_number(enum et_scalar_type type, enum et_tag tag)
 {
 	if (tag == ET_TAG_DOUBLE)
@@ -81,8 +86,8 @@ static inline enum et_scalar_type et_promote_number(enum et_scalar_type type, en
 		return type == ET_BOOL ? ET_INT64 : type;
 	return type;
 }
-/* Whether a result of type @from may be stored as @to: never from complex to float, nor from float to integer, nor
- * anything to bool. */
+/* Whether a result of type @from may be stored as @to: not complex as real, not float as integer, and only bool as
+ * bool. */
 bool et_can_cast(enum et_scalar_type from, enum et_scalar_type to);
 
 /* One element as a number, and back. */
@@ -91,11 +96,12 @@ int64_t et_element_get_int(const void *element, enum et_scalar_type type);
 void et_element_set_double(void *element, enum et_scalar_type type, double value);
 void et_element_set_int(void *element, enum et_scalar_type type, int64_t value);
 
-/* The original computes half and bfloat16 in themselves, rounding after each operation; its numbers come out only where
- * this is done too. A sum of more terms than this has no right digit left then, and is summed in float instead. */
+/* ExecuTorch computes fp16 and bf16 in the type itself and rounds after each operation; only kernels that do this too
+ * get the same numbers. A sum of more terms than this would have no correct digit left, so it is computed in float
+ * instead. */
 enum { ET_HALF_TERMS = 256 };
 
-/* @value as the integer type @type holds it: wrapped around; 0 or 1 for bool. */
+/* @value wrapped around to the integer type @type; 0 or 1 for bool. */
 int64_t et_wrap(int64_t value, enum et_scalar_type type);
 
 static inline bool et_type_is_half(enum et_scalar_type type)
@@ -103,18 +109,18 @@ static inline bool et_type_is_half(enum et_scalar_type type)
 	return type == ET_FLOAT16 || type == ET_BFLOAT16;
 }
 
-/* What an operation of half or bfloat16 leaves of a result computed in float. */
+/* The result of an operation computed in float, rounded to @type (fp16 or bf16). */
 static inline float et_round_half(float value, enum et_scalar_type type)
 {
 	return type == ET_BFLOAT16 ? et_bf16_to_float(et_float_to_bf16(value))
 				   : et_fp16_to_float(et_float_to_fp16(value));
 }
 
-/* Each of @n, to half or bfloat16. */
+/* Round each of @n floats to @type (fp16 or bf16), in place. */
 void et_round_floats(enum et_scalar_type type, float *floats, size_t n);
 
-/* @value as an element of @type holds it: half and bfloat16 (and float) are rounded to. Here, so that a loop asks for the
- * type once. */
+/* @value rounded to fp16, bf16 or float if @type is that; otherwise unchanged. Inline, so that a loop tests the type
+ * once. */
 static inline double et_round_to(double value, enum et_scalar_type type)
 {
 	if (et_type_is_half(type))

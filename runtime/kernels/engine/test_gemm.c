@@ -54,11 +54,11 @@ static size_t room(const struct layout *l, size_t n_rows, size_t n_columns)
 	return (most + l->gap + 1) * (least + l->gap + 1);
 }
 
-static void check(size_t n_rows, size_t n_columns, size_t n_k, const struct layout *l, bool has_begin)
+static void check(size_t n_rows, size_t n_columns, size_t n_k, const struct layout *l, bool has_init)
 {
 	size_t n_c = room(l, n_rows, n_columns);
 	float *a = draw_floats(room(l, n_rows, n_k)), *b = draw_floats(room(l, n_k, n_columns)), *c = draw_floats(n_c),
-	      *begin = draw_floats(n_rows), *held = draw_floats(n_c);
+	      *init = draw_floats(n_rows), *held = draw_floats(n_c);
 	bool *is_c = calloc(n_c, sizeof(*is_c));
 	assert_non_null(is_c);
 	struct et_matrix matrix = { .data = b };
@@ -69,7 +69,7 @@ static void check(size_t n_rows, size_t n_columns, size_t n_k, const struct layo
 		.panel = et_matrix_panel,
 		.b = &matrix,
 		.c = c,
-		.begin = has_begin ? begin : NULL };
+		.init = has_init ? init : NULL };
 	lay(l->is_a_transposed, n_rows, n_k, l->gap, &gemm.a_row, &gemm.a_col);
 	lay(l->is_b_transposed, n_k, n_columns, l->gap, &matrix.row, &matrix.col);
 	lay(l->is_c_transposed, n_rows, n_columns, l->gap, &gemm.c_row, &gemm.c_col);
@@ -84,7 +84,7 @@ static void check(size_t n_rows, size_t n_columns, size_t n_k, const struct layo
 	for (size_t i = 0; i < n_rows; i++)
 		for (size_t j = 0; j < n_columns; j++) {
 			size_t at = place(gemm.c_row, gemm.c_col, i, j);
-			float sum = has_begin ? begin[i] : held[at];
+			float sum = has_init ? init[i] : held[at];
 			for (size_t k = 0; k < n_k; k++)
 				sum += a[place(gemm.a_row, gemm.a_col, i, k)] * b[place(matrix.row, matrix.col, k, j)];
 			assert_true(c[at] == sum);
@@ -94,7 +94,7 @@ static void check(size_t n_rows, size_t n_columns, size_t n_k, const struct layo
 	free(a);
 	free(b);
 	free(c);
-	free(begin);
+	free(init);
 	free(held);
 	free(is_c);
 }

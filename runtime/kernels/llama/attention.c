@@ -359,7 +359,7 @@ static void score_many(const struct block *b)
 			      .c = b->scores,
 			      .c_row = a->n_keys,
 			      .c_col = 1,
-			      .begin = zeros });
+			      .init = zeros });
 }
 
 static void sum_many(const struct block *b)
@@ -380,7 +380,7 @@ static void sum_many(const struct block *b)
 			      .c = b->sums,
 			      .c_row = a->size,
 			      .c_col = 1,
-			      .begin = zeros });
+			      .init = zeros });
 }
 
 static void attend_block(const struct attention *a, int64_t index, float *scratch)

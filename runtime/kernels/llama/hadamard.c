@@ -84,7 +84,7 @@ static enum et_status run_hadamard(struct et_kernel_ctx *ctx, struct et_evalue *
 		et_scalar_name(mat->type));
 	ET_TRY(et_require_contiguous(ctx, mat, "the input"));
 	et_view_of(&view, mat);
-	ET_TRY(et_give_view(ctx, &view, out));
+	ET_TRY(et_copy_view_to_output(ctx, &view, out));
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
 	size_t numel = et_tensor_numel(mat), n = mat->n_dims ? (size_t)mat->sizes[mat->n_dims - 1] : 0;
 	if (mat->n_dims == 0 || numel == 0)

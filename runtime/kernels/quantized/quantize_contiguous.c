@@ -84,7 +84,7 @@ enum et_status et_quantize_alike(struct et_kernel_ctx *ctx, const struct et_tens
 	const bool is_half = et_type_is_half(x->type);
 	et_range_fn fn = quantize_fn(x->type == ET_FLOAT64, out->type);
 	*ret_is_done = false;
-	if (!fn || !et_type_is_float(x->type) || !et_lie_alike(x, out) || scale->tag == ET_TAG_TENSOR ||
+	if (!fn || !et_type_is_float(x->type) || !et_has_same_layout(x, out) || scale->tag == ET_TAG_TENSOR ||
 		zero->tag == ET_TAG_TENSOR)
 		return ET_OK;
 	struct quantize_job job = { .x = x->data,
@@ -199,7 +199,7 @@ enum et_status et_dequantize_alike(struct et_kernel_ctx *ctx, const struct et_te
 	bool is_known = x->type == ET_INT8 || x->type == ET_UINT8 || x->type == ET_INT16 || x->type == ET_INT32,
 	     has_scales = scale->tag == ET_TAG_TENSOR, has_zeros = zero->tag == ET_TAG_TENSOR;
 	*ret_is_done = false;
-	if (!is_known || !et_type_is_float(out->type) || !et_lie_alike(x, out))
+	if (!is_known || !et_type_is_float(out->type) || !et_has_same_layout(x, out))
 		return ET_OK;
 	if (!has_scales && !has_zeros) {
 		struct plain_job job = { .x = x,
