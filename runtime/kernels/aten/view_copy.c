@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operators that show a tensor's elements in another arrangement: one view, one copy.
+/* Operators that rearrange a tensor's elements: one view, one copy.
  *
- * Each function changes the view of its input as the operator's name says and hands it over; types and dim
- * orders do not matter to any of them. */
+ * Each function changes the view of its input as the operator's name says and copies it to the output; types and dim
+ * orders do not matter. */
 #include "runtime/kernels/engine/args.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/aten/view_copy.h"
@@ -20,7 +20,7 @@ static enum et_status run_permute(struct et_kernel_ctx *ctx, struct et_evalue *c
 		seen |= 1u << dim;
 		dims[d] = (uint8_t)dim;
 	}
-	ET_REQUIRE(ctx, seen == (1u << n) - 1, "the dimensions are no permutation");
+	ET_REQUIRE(ctx, seen == (1u << n) - 1, "the dimensions are not a permutation");
 	et_view_of(&view, args[0]->tensor);
 	et_view_permute(&view, dims);
 	return et_copy_view_to_output(ctx, &view, args[2]->tensor);
@@ -197,14 +197,15 @@ static enum et_status run_unfold(struct et_kernel_ctx *ctx, struct et_evalue *co
 	int64_t size = args[2]->i, step = args[3]->i;
 	et_view_of(&view, args[0]->tensor);
 	ET_TRY(et_get_dim(ctx, args[1]->i, view.n_dims, &dim));
-	if (view.n_dims == 0) { /* seen as one of 1 element, whose one window is the whole result */
-		ET_REQUIRE(ctx, size >= 0 && size <= 1 && step > 0, "windows of %lld, %lld apart, of 1",
-			(long long)size, (long long)step);
+	if (view.n_dims == 0) { /* seen as 1-dimensional with 1 element; its one window is the result */
+		ET_REQUIRE(ctx, size >= 0 && size <= 1 && step > 0,
+			"a window of %lld with step %lld in a dimension of 1", (long long)size, (long long)step);
 		et_view_insert(&view, 0, size, 1);
 		return et_cast_view_to_output(ctx, &view, args[4]->tensor);
 	}
-	ET_REQUIRE(ctx, size >= 0 && size <= view.sizes[dim] && step > 0, "windows of %lld, %lld apart, of %lld",
-		(long long)size, (long long)step, (long long)view.sizes[dim]);
+	ET_REQUIRE(ctx, size >= 0 && size <= view.sizes[dim] && step > 0,
+		"a window of %lld with step %lld in a dimension of %lld", (long long)size, (long long)step,
+		(long long)view.sizes[dim]);
 	int64_t stride = view.strides[dim];
 	et_view_slice(&view, dim, 0, step, (view.sizes[dim] - size) / step + 1);
 	et_view_insert(&view, view.n_dims, size, stride);
@@ -225,11 +226,12 @@ static enum et_status run_expand(struct et_kernel_ctx *ctx, struct et_evalue *co
 			sizes[d] = view.sizes[d - leading];
 		ET_REQUIRE(ctx, sizes[d] >= 0, "size %lld in dimension %zu", (long long)sizes[d], d);
 	}
-	ET_REQUIRE(ctx, et_view_broadcast(&view, sizes, n), "the sizes do not expand to these");
+	ET_REQUIRE(ctx, et_view_broadcast(&view, sizes, n), "the input does not expand to these sizes");
 	return et_copy_view_to_output(ctx, &view, args[3]->tensor);
 }
 
-/* Each dimension is seen twice: outside as often as it repeats, with stride 0, and inside as it is. */
+/* Each dimension becomes two in both views: the repeats (stride 0 in the input) and, inside it, the dimension itself.
+ */
 static enum et_status run_repeat(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_view view, to;
@@ -301,7 +303,7 @@ static enum et_status run_squeeze_dims(struct et_kernel_ctx *ctx, struct et_eval
 	return squeeze(ctx, args[0]->tensor, dims, args[2]->tensor);
 }
 
-/* The same bytes under other sizes: only row-major tensors have them in the right order. */
+/* The same bytes with other sizes: only correct for row-major tensors. */
 static enum et_status run_view_copy(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *self = args[0]->tensor;
@@ -317,8 +319,8 @@ static enum et_status run_view_copy(struct et_kernel_ctx *ctx, struct et_evalue 
 	return ET_OK;
 }
 
-/* The elements as they follow each other, as many as other sizes hold; zeros where those hold more (PyTorch leaves
- * what memory held). */
+/* The elements in row-major order, as many as the new sizes hold; any further ones are zeros (PyTorch leaves them
+ * undefined). */
 static enum et_status run_resize_copy(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *self = args[0]->tensor;
@@ -342,7 +344,7 @@ static enum et_status run_resize_copy(struct et_kernel_ctx *ctx, struct et_evalu
 	return ET_OK;
 }
 
-/* (N, C r r, H, W) to (N, C, H r, W r), and back: dimensions split, moved, joined in the other tensor. */
+/* (N, C r r, H, W) to (N, C, H r, W r), and back: dimensions are split, moved, and joined on the other side. */
 static enum et_status shuffle(struct et_kernel_ctx *ctx, struct et_evalue *const *args, bool is_reverse)
 {
 	const struct et_tensor *self = args[0]->tensor;
@@ -370,7 +372,7 @@ static enum et_status shuffle(struct et_kernel_ctx *ctx, struct et_evalue *const
 	}
 	ET_TRY(et_resize(ctx, out, sizes, from.n_dims));
 	et_view_of(&to, out);
-	/* Both sides as (…, C, r, r, H, W). */
+	/* Both views become (…, C, r, r, H, W). */
 	struct et_view *wide = is_reverse ? &from : &to, *deep = is_reverse ? &to : &from;
 	int64_t stride_h = wide->strides[h], stride_w = wide->strides[w], stride_c = deep->strides[c];
 	wide->sizes[h] /= r;
@@ -397,7 +399,7 @@ static enum et_status run_pixel_unshuffle(struct et_kernel_ctx *ctx, struct et_e
 	return shuffle(ctx, args, true);
 }
 
-/* (C, H, W) to squares of side r: (H / r * W / r, C, r, r). */
+/* (C, H, W) to square tiles of side r: (H / r * W / r, C, r, r). */
 static enum et_status run_tile_crop(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *self = args[0]->tensor;
@@ -412,7 +414,7 @@ static enum et_status run_tile_crop(struct et_kernel_ctx *ctx, struct et_evalue 
 	int64_t high = from.sizes[1] / r, wide = from.sizes[2] / r;
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ high * wide, from.sizes[0], r, r }, 4));
 	et_view_of(&to, out);
-	/* Both sides as (H / r, W / r, C, r, r). */
+	/* Both views become (H / r, W / r, C, r, r). */
 	int64_t stride_h = from.strides[1], stride_w = from.strides[2], stride = to.strides[0];
 	from.sizes[1] = from.sizes[2] = r;
 	et_view_insert(&from, 0, wide, stride_w * r);

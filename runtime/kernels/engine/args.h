@@ -46,6 +46,12 @@ static inline size_t et_list_len(const struct et_evalue *list)
 {
 	return et_is_none(list) ? 0 : list->list->n;
 }
+/* Item @d of an option: a single item applies to all dimensions; @otherwise if the list is NULL, None or empty. */
+static inline int64_t et_list_int_or(const struct et_evalue *list, size_t d, int64_t otherwise)
+{
+	size_t n = list ? et_list_len(list) : 0;
+	return n == 0 ? otherwise : et_list_int(list, d < n ? d : n - 1);
+}
 static inline struct et_tensor *et_list_tensor(const struct et_evalue *list, size_t index)
 {
 	return list->list->values[index]->tensor;
