@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All tables that are compiled in. A new family is one line here and one in kernels.h. */
+/* All kernel tables. A new family is one line here and one in kernels.h. */
 #include "runtime/kernels/kernels.h"
 
 const struct et_kernel_table *const et_kernel_tables[] = {

@@ -237,7 +237,7 @@ ET_INT64_FN(floor_div, 2, divide(span, a, b, DOWNWARDS))
 ET_INT64_FN(fmod, 2, remainder_of(span, a, b, TOWARDS_ZERO))
 ET_INT64_FN(remainder, 2, remainder_of(span, a, b, DOWNWARDS))
 
-/* By squaring; wraps around. A negative exponent gives what a division would, truncated. */
+/* Power by squaring; wraps around. A negative exponent gives what a division would, truncated. */
 static int64_t power(int64_t base, int64_t exponent)
 {
 	int64_t result = 1;

@@ -87,7 +87,7 @@ static enum et_status run_stack(struct et_kernel_ctx *ctx, struct et_evalue *con
 		ET_REQUIRE(ctx,
 			tensor->n_dims == first->n_dims &&
 				memcmp(tensor->sizes, first->sizes, first->n_dims * sizeof(int32_t)) == 0,
-			"tensor %zu has other sizes than the first", i);
+			"the sizes of tensor %zu differ from the first tensor's", i);
 		ET_REQUIRE(ctx, et_can_cast(tensor->type, out->type), "%s does not fit an output of %s",
 			et_scalar_name(tensor->type), et_scalar_name(out->type));
 		et_view_of(&from, tensor);
@@ -343,7 +343,7 @@ static enum et_status end_scatter(struct et_kernel_ctx *ctx, const struct et_ten
 	et_view_of(&from, src);
 	ET_REQUIRE(ctx,
 		from.n_dims == to->n_dims && memcmp(from.sizes, to->sizes, from.n_dims * sizeof(from.sizes[0])) == 0,
-		"the source has other sizes than the part it goes to");
+		"the source's sizes differ from those of the part it is written to");
 	return et_view_cast(ctx, to, &from);
 }
 

@@ -70,7 +70,7 @@ static bool make_layout(const struct et_conv *c, struct layout *l)
 	       l->reach * l->width * c->stride[1] * c->stride[2] <= PLANE_ROOM;
 }
 
-/* Copy what output rows [first, first + n_rows) need of one channel; a plane has @plane_rows rows. */
+/* Copy the rows of one channel that output rows [first, first + n_rows) need; a plane has @plane_rows rows. */
 static void copy_rows(const struct et_conv *c, const struct layout *l, const float *x, int64_t first,
 	int64_t plane_rows, float *planes)
 {
@@ -690,7 +690,7 @@ static enum et_status run_convolution(struct et_kernel_ctx *ctx, struct et_evalu
 		et_view_of(&bias, args[2]->tensor);
 		ET_REQUIRE(ctx,
 			bias.n_dims == 1 && bias.sizes[0] == c.out_channels * groups && et_loader(bias.type, ET_F64),
-			"a bias that is not one number for each of %lld channels",
+			"the bias must have one number for each of %lld channels",
 			(long long)(c.out_channels * groups));
 	}
 	ET_TRY(et_resize(ctx, out, sizes, x->n_dims));

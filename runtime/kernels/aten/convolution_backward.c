@@ -116,7 +116,8 @@ static enum et_status run_convolution_backward(struct et_kernel_ctx *ctx, struct
 	ET_REQUIRE(ctx, !args[7]->b, "transposed convolution is not supported");
 	ET_REQUIRE(ctx, (x->n_dims == 3 || x->n_dims == 4) && weight->n_dims == x->n_dims && grad->n_dims == x->n_dims,
 		"ranks %u, %u and %u", grad->n_dims, x->n_dims, weight->n_dims);
-	ET_REQUIRE(ctx, args[10]->tag == ET_TAG_BOOL_LIST && args[10]->list->n == 3, "takes three choices of outputs");
+	ET_REQUIRE(ctx, args[10]->tag == ET_TAG_BOOL_LIST && args[10]->list->n == 3,
+		"the output mask must have three bools");
 	ET_TRY(et_require_same_type(ctx, grad, x));
 	ET_TRY(et_require_same_type(ctx, x, weight));
 	ET_REQUIRE(ctx, et_type_is_float(x->type), "does not take %s", et_scalar_name(x->type));
@@ -127,7 +128,7 @@ static enum et_status run_convolution_backward(struct et_kernel_ctx *ctx, struct
 			weight->sizes[1] == x->sizes[1] / groups,
 		"%lld groups of %d and %d channels", (long long)groups, x->sizes[1], weight->sizes[0]);
 	ET_REQUIRE(ctx, grad->sizes[0] == x->sizes[0] && grad->sizes[1] == weight->sizes[0],
-		"a gradient of other sizes than the output");
+		"the gradient's sizes differ from the output's");
 	b.in_channels = weight->sizes[1];
 	b.out_channels = channels / groups;
 	for (size_t d = 0; d < n_space; d++) {

@@ -18,7 +18,7 @@ struct contribution {
 	int64_t n, to, to_step, from, from_step;
 };
 
-/* Of the positions @at + k @step, the number that lie in [0, @end); @first is the first such k. */
+/* Counts the positions @at + k @step that lie in [0, @end); @first is the first such k. */
 static int64_t count_inside(int64_t at, int64_t step, int64_t end, int64_t *first)
 {
 	int64_t before = at < 0 ? -at : 0;

@@ -72,7 +72,7 @@ static enum et_status require_dim_order(struct et_kernel_ctx *ctx, const struct 
 		out->n_dims);
 	for (size_t d = 0; d < out->n_dims; d++)
 		ET_REQUIRE(ctx, et_list_int(dim_order, d) == out->dim_order[d],
-			"the output has another dim order than asked for");
+			"the output's dim order is not the requested one");
 	return ET_OK;
 }
 

@@ -175,7 +175,7 @@ static void measure(const struct block *block, double (*distances)[ET_DISTANCES]
 	}
 }
 
-/* From each of @n_rows vectors to each of @n_others; the results are stored at @to, with these strides. */
+/* Distances from each of @n_rows vectors to each of @n_others, stored at @to with these strides. */
 static void measure_all(const struct block *all, uint8_t *to, int64_t row, int64_t column)
 {
 	double distances[ROWS][ET_DISTANCES];

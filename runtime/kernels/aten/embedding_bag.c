@@ -82,7 +82,7 @@ static enum et_status read_bags(struct et_kernel_ctx *ctx, struct et_evalue *con
 		"takes lists of indices and offsets");
 	b->n_indices = et_tensor_numel(indices);
 	b->n_bags = et_tensor_numel(offsets);
-	ET_REQUIRE(ctx, !args[7]->b || b->n_bags > 0, "no last offset");
+	ET_REQUIRE(ctx, !args[7]->b || b->n_bags > 0, "include_last_offset without offsets");
 	b->n_bags -= args[7]->b ? 1 : 0;
 	b->indices = et_local_copy(ctx, indices, ET_INT64, &view);
 	b->offsets = et_local_copy(ctx, offsets, ET_INT64, &view);
@@ -116,7 +116,7 @@ static enum et_status run_embedding_bag(struct et_kernel_ctx *ctx, struct et_eva
 	ET_TRY(et_require_contiguous(ctx, b.weight, "the weight"));
 	ET_TRY(read_bags(ctx, args, &b));
 	ET_REQUIRE(ctx, !b.factors || (et_tensor_numel(b.factors) == b.n_indices && et_type_is_float(b.factors->type)),
-		"factors that do not fit the indices");
+		"per_sample_weights do not fit the indices");
 	int64_t n_columns = b.weight->sizes[1];
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ (int64_t)b.n_bags, n_columns }, 2));
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));

@@ -248,7 +248,7 @@ static void convert_half_spectrum(const struct fft *f, double complex *line, dou
 	}
 }
 
-/* Lines along one dimension. What is missing of a spectrum mirrors the rest. */
+/* Lines along one dimension. The missing part of a spectrum mirrors the rest. */
 struct lines {
 	struct et_view from, to;
 	size_t dim;

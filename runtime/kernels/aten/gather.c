@@ -489,7 +489,7 @@ static enum et_status run_masked_scatter(struct et_kernel_ctx *ctx, struct et_ev
 	et_view_of(&to, out);
 	et_walk_init_in_order(&walk, (const struct et_view *[]){ &mask, &to }, 2);
 	size_t n = count_chosen(&walk, mask.data);
-	ET_REQUIRE(ctx, n <= et_tensor_numel(source), "the source has %zu elements, the mask more",
+	ET_REQUIRE(ctx, n <= et_tensor_numel(source), "the source has %zu elements, the mask chooses more",
 		et_tensor_numel(source));
 	et_place_seek(&place, &walk, 0);
 	for (size_t i = 0, run; i < walk.numel && at < n; i += run) {

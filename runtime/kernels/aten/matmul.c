@@ -305,7 +305,7 @@ static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct pro
 
 enum { PIECE = 256 };
 
-/* Each sum takes its products in order; a piece of an output row is computed along b's rows. */
+/* Sums take their products in order; a piece of an output row is computed along b's rows. */
 #define PLAIN_PRODUCT(name, type, weigh_rows)                                                               \
 	static void name##_piece(const struct et_view *a, const struct et_view *b, const type *left,        \
 		const type *right, size_t n, type *sums)                                                    \
@@ -620,7 +620,7 @@ static enum et_status run_linear(struct et_kernel_ctx *ctx, struct et_evalue *co
 		et_view_of(&bias, args[2]->tensor);
 		ET_TRY(et_require_same_type(ctx, args[2]->tensor, out));
 		ET_REQUIRE(ctx, bias.n_dims == 1 && et_view_broadcast(&bias, y.sizes, 2),
-			"a bias that is not one number for each of %lld columns", (long long)y.sizes[1]);
+			"the bias must have one number for each of %lld columns", (long long)y.sizes[1]);
 	}
 	const struct product product = {
 		.self = et_is_none(args[2]) ? NULL : &bias,

@@ -354,7 +354,7 @@ static void norm_row(const struct rows_job *job, size_t row)
 				out[k] = (in[k] - mean) * rstd * factors[k] + shifts[k];
 		}
 		for (size_t i = 0, end; !is_plain && i < part; i = end) {
-			/* As long as weight and bias stay the same. */
+			/* Until weight and bias change. */
 			size_t at = (row * job->row_step + (done + i) / job->run) % job->period;
 			double factor = job->weight ? element(job->weight, at) : 1;
 			double shift = job->bias ? element(job->bias, at) : 0;
@@ -478,7 +478,7 @@ static void norm_group_f32(struct rows_job *job, size_t row)
 	double rstd = 1 / sqrt(ukernels->squares(job->n, x, mean) / (double)job->n + job->eps);
 	const float *weights = job->weight ? job->weight->data : NULL, *biases = job->bias ? job->bias->data : NULL;
 	const size_t n = job->n, run = job->run, period = job->period;
-	/* As in norm_row: which formula is used decides the result for infinities. */
+	/* The formula decides the result for infinities, as in norm_row. */
 	const bool is_scaled = weights || biases;
 	for (size_t done = 0, at = row * job->row_step % period; done < n;
 		done += run, at = at + 1 < period ? at + 1 : 0) {
@@ -566,7 +566,7 @@ static enum et_status run_layer_norm(struct et_kernel_ctx *ctx, struct et_evalue
 		else
 			job.n *= (size_t)x->sizes[d];
 		ET_REQUIRE(ctx, d < leading || et_list_int(args[1], d - leading) == x->sizes[d],
-			"size %d in dimension %zu is not the normalized one", x->sizes[d], d);
+			"size %d in dimension %zu differs from the normalized shape", x->sizes[d], d);
 	}
 	job.period = job.n ? job.n : 1;
 	ET_TRY(require_channels(ctx, args[2], (int64_t)job.n));

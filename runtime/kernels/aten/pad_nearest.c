@@ -229,7 +229,7 @@ static enum et_status run_nearest(struct et_kernel_ctx *ctx, struct et_evalue *c
 	ET_TRY(begin_lookup(ctx, &l, self, args[3]->tensor, &is_empty));
 	for (size_t k = 0; k < 2 && !is_empty; k++) {
 		int64_t size = self->sizes[2 + k], n = l.out[1 + k];
-		/* In float, as in PyTorch: it makes a difference at the edges of pixels. */
+		/* Float, as in PyTorch: double gives other results at the edges of pixels. */
 		float step = has_factors ? (float)(1 / factors[k]) : (float)size / (float)n;
 		for (int64_t i = 0; i < n; i++) {
 			int64_t from = (int64_t)floorf((float)i * step);

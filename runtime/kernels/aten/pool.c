@@ -20,7 +20,7 @@ struct window {
 	int64_t n_padded; /* including positions in the padding, which a mean may count */
 };
 
-/* What is computed from a window. */
+/* How a window becomes a number. */
 struct pooling {
 	bool is_max;
 	bool counts_padding;
@@ -38,7 +38,7 @@ struct pool {
 	struct et_walk planes;
 };
 
-/* What a mean is divided by: the number of elements in the window, or of those plus the padding that it covers. */
+/* The divisor of a mean: the number of elements in the window, or of those plus the padding that it covers. */
 static int64_t divisor_of(const struct pool *p, const struct window *const *at)
 {
 	if (p->pooling.divisor)

@@ -123,7 +123,7 @@ static enum et_status run_to_float(struct et_kernel_ctx *ctx, struct et_evalue *
 	return ET_OK;
 }
 
-/* To an integer, by the row's rounding function. */
+/* Converts to an integer with the row's rounding function. */
 static enum et_status run_to_int(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	double (*const *rounding)(double) = ctx->kernel->row;
@@ -193,7 +193,7 @@ static enum et_status run_copy_index(struct et_kernel_ctx *ctx, struct et_evalue
 		ET_REQUIRE(ctx, to->sizes[d + 1] == from->sizes[d], "sizes differ in dimension %zu", d);
 		sizes[d + 1] = from->sizes[d];
 	}
-	/* In a static loop the tensor already has its final size. */
+	/* A static loop's tensor already has its final size. */
 	if (to->sizes[0] <= index || to->dynamism != ET_STATIC)
 		ET_TRY(et_resize(ctx, to, sizes, to->n_dims));
 	size_t n_bytes = et_tensor_n_bytes(from);

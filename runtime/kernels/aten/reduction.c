@@ -260,7 +260,7 @@ static void var_doubles(struct et_reduce_state *state, const double *numbers, si
 {
 	if (state->rounding != ET_FLOAT64) {
 		float block[ET_HALF_TERMS];
-		for (size_t k = 0; k < n && k < ET_HALF_TERMS; k++) /* there are no more */
+		for (size_t k = 0; k < n && k < ET_HALF_TERMS; k++) /* a rounded reduction never has more terms */
 			block[k] = (float)numbers[k];
 		var_rounded(state, block, n < ET_HALF_TERMS ? n : ET_HALF_TERMS);
 		return;

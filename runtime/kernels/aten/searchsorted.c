@@ -134,7 +134,7 @@ static enum et_status run_searchsorted(struct et_kernel_ctx *ctx, struct et_eval
 	if (!et_is_none(args[4])) {
 		bool is_right = et_string_is(args[4], "right");
 		ET_REQUIRE(ctx, is_right || et_string_is(args[4], "left"), "side must be 'left' or 'right'");
-		ET_REQUIRE(ctx, is_right || !rows.is_right, "side 'left' and right");
+		ET_REQUIRE(ctx, is_right || !rows.is_right, "side is 'left' but right is true");
 		rows.is_right = is_right;
 	}
 	return search_rows(ctx, &rows, args[0]->tensor, args[5], args[1]->tensor, args[2]->b, args[6]->tensor);

@@ -326,7 +326,7 @@ static void median(struct et_dim_apply *line)
 static enum et_status run_topk(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *self = args[0]->tensor;
-	struct topk how = { .is_descending = args[3]->b, .is_sorted = args[4]->b };
+	struct topk options = { .is_descending = args[3]->b, .is_sorted = args[4]->b };
 	struct et_dim_apply_lines lines = {
 		.fn = topk,
 		.takes_ints = true,
@@ -335,11 +335,12 @@ static enum et_status run_topk(struct et_kernel_ctx *ctx, struct et_evalue *cons
 		.keepdim = true,
 		.out = args[5]->tensor,
 		.indices = args[6]->tensor,
-		.arg = &how,
+		.arg = &options,
 	};
 	ET_TRY(et_get_dim(ctx, args[2]->i, self->n_dims, &lines.dim));
 	int64_t n = self->n_dims ? self->sizes[lines.dim] : 1;
-	ET_REQUIRE(ctx, lines.n_out >= 0 && lines.n_out <= n, "%lld of %lld", (long long)lines.n_out, (long long)n);
+	ET_REQUIRE(ctx, lines.n_out >= 0 && lines.n_out <= n, "k is %lld, the dimension has %lld elements",
+		(long long)lines.n_out, (long long)n);
 	if (self->n_dims == 0)
 		lines.n_out = 1; /* a 0-dimensional tensor always gives its element */
 	return et_dim_apply_run(ctx, &lines);
@@ -377,7 +378,7 @@ static enum et_status run_median_dim(struct et_kernel_ctx *ctx, struct et_evalue
 		.indices = args[4]->tensor,
 	};
 	ET_TRY(et_get_dim(ctx, args[1]->i, self->n_dims, &lines.dim));
-	ET_REQUIRE(ctx, self->n_dims == 0 || self->sizes[lines.dim] > 0, "nothing to choose from");
+	ET_REQUIRE(ctx, self->n_dims == 0 || self->sizes[lines.dim] > 0, "the reduced dimensions are empty");
 	return et_dim_apply_run(ctx, &lines);
 }
 
@@ -386,7 +387,7 @@ static enum et_status run_median(struct et_kernel_ctx *ctx, struct et_evalue *co
 {
 	struct et_tensor flat = *args[0]->tensor;
 	size_t numel = et_tensor_numel(&flat);
-	ET_REQUIRE(ctx, numel <= INT32_MAX && (numel > 0 || et_type_is_float(flat.type)), "%zu elements to choose from",
+	ET_REQUIRE(ctx, numel <= INT32_MAX && (numel > 0 || et_type_is_float(flat.type)), "a median of %zu elements",
 		numel);
 	if (numel == 0) {
 		ET_TRY(et_resize(ctx, args[1]->tensor, NULL, 0));

@@ -443,7 +443,7 @@ ET_EXPANDED double reflect(const struct grid *g, double at, int64_t size)
 	return rounded(g, (is_forward ? extra : rounded(g, span - extra)) + low);
 }
 
-/* From [-1, 1] to pixels. */
+/* Converts a position in [-1, 1] to pixels. */
 ET_EXPANDED double to_pixels(const struct grid *g, double at, int64_t size)
 {
 	at = rounded(g, at + 1);

@@ -358,13 +358,13 @@ static enum et_status shuffle(struct et_kernel_ctx *ctx, struct et_evalue *const
 	size_t c = (size_t)from.n_dims - 3, h = c + 1, w = c + 2;
 	memcpy(sizes, from.sizes, sizeof(sizes));
 	if (is_reverse) {
-		ET_REQUIRE(ctx, sizes[h] % r == 0 && sizes[w] % r == 0, "height or width is no multiple of %lld",
+		ET_REQUIRE(ctx, sizes[h] % r == 0 && sizes[w] % r == 0, "height or width is not a multiple of %lld",
 			(long long)r);
 		sizes[c] *= r * r;
 		sizes[h] /= r;
 		sizes[w] /= r;
 	} else {
-		ET_REQUIRE(ctx, sizes[c] % (r * r) == 0, "%lld channels are no multiple of %lld squared",
+		ET_REQUIRE(ctx, sizes[c] % (r * r) == 0, "%lld channels are not a multiple of %lld squared",
 			(long long)sizes[c], (long long)r);
 		sizes[c] /= r * r;
 		sizes[h] *= r;
@@ -410,22 +410,23 @@ static enum et_status run_tile_crop(struct et_kernel_ctx *ctx, struct et_evalue 
 	et_view_of(&from, self);
 	ET_REQUIRE(ctx, from.n_dims == 3, "rank %u", from.n_dims);
 	ET_REQUIRE(ctx, r > 0 && from.sizes[1] % r == 0 && from.sizes[2] % r == 0,
-		"height or width is no multiple of %lld", (long long)r);
-	int64_t high = from.sizes[1] / r, wide = from.sizes[2] / r;
-	ET_TRY(et_resize(ctx, out, (const int64_t[]){ high * wide, from.sizes[0], r, r }, 4));
+		"height or width is not a multiple of %lld", (long long)r);
+	int64_t n_down = from.sizes[1] / r, n_across = from.sizes[2] / r;
+	ET_TRY(et_resize(ctx, out, (const int64_t[]){ n_down * n_across, from.sizes[0], r, r }, 4));
 	et_view_of(&to, out);
 	/* Both views become (H / r, W / r, C, r, r). */
 	int64_t stride_h = from.strides[1], stride_w = from.strides[2], stride = to.strides[0];
 	from.sizes[1] = from.sizes[2] = r;
-	et_view_insert(&from, 0, wide, stride_w * r);
-	et_view_insert(&from, 0, high, stride_h * r);
-	to.sizes[0] = wide;
-	et_view_insert(&to, 0, high, stride * wide);
+	et_view_insert(&from, 0, n_across, stride_w * r);
+	et_view_insert(&from, 0, n_down, stride_h * r);
+	to.sizes[0] = n_across;
+	et_view_insert(&to, 0, n_down, stride * n_across);
 	et_view_copy(&to, &from);
 	return ET_OK;
 }
 
-/* Up to two pieces a dimension: what moves up, and what wraps around; over all combinations. */
+/* Up to two pieces for each dimension: the part that moves up and the part that wraps around; all combinations are
+ * copied. */
 static enum et_status run_roll(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *self = args[0]->tensor;
@@ -453,7 +454,7 @@ static enum et_status run_roll(struct et_kernel_ctx *ctx, struct et_evalue *cons
 		size_t dim = 0;
 		if (!is_flat)
 			ET_TRY(et_get_dim(ctx, et_list_int(args[2], i), from.n_dims, &dim));
-		if (from.n_dims) /* 0-dimensional: nothing moves */
+		if (from.n_dims) /* a 0-dimensional tensor stays as it is */
 			shifts[dim] = (shifts[dim] + et_list_int(args[1], i) % from.sizes[dim]) % from.sizes[dim];
 	}
 	for (uint32_t piece = 0; piece < 1u << from.n_dims; piece++) {

@@ -108,7 +108,7 @@ enum combination { ALONE, POSITIVE, SUM, PRODUCT };
 struct elements {
 	struct et_qparams x, y, out;
 	float factor;
-	enum combination how;
+	enum combination combination;
 	bool is_with_number; /* instead of a second tensor */
 	float number;
 };
@@ -118,10 +118,10 @@ static void combine(const struct elements *e, const float *x, const float *y, fl
 	for (size_t i = 0; i < n; i++) {
 		float a = (x[i] - e->x.zero) * e->x.scale;
 		float b = e->is_with_number ? e->number : (y[i] - e->y.zero) * e->y.scale;
-		float value = e->how == SUM        ? a + b
-			      : e->how == PRODUCT  ? a * b
-			      : e->how == POSITIVE ? (a > 0 ? a : 0)
-						   : a;
+		float value = e->combination == SUM        ? a + b
+			      : e->combination == PRODUCT  ? a * b
+			      : e->combination == POSITIVE ? (a > 0 ? a : 0)
+							   : a;
 		out[i] = et_quantized(&e->out, value, e->factor);
 	}
 }
@@ -172,7 +172,7 @@ static enum et_status run_binary(struct et_kernel_ctx *ctx, struct et_evalue *co
 {
 	const struct et_tensor *x = args[0]->tensor, *y = args[3]->tensor;
 	struct et_tensor *out = args[8]->tensor;
-	struct elements e = { .how = et_cadence_kind_of(ctx)->is_product ? PRODUCT : SUM };
+	struct elements e = { .combination = et_cadence_kind_of(ctx)->is_product ? PRODUCT : SUM };
 	ET_TRY(et_get_qparams(ctx, args[1], args[2], x, "an input", &e.x));
 	ET_TRY(et_get_qparams(ctx, args[4], args[5], y, "an input", &e.y));
 	ET_TRY(et_get_qparams(ctx, args[6], args[7], out, "an output", &e.out));
@@ -187,7 +187,7 @@ static enum et_status run_with_number(struct et_kernel_ctx *ctx, struct et_evalu
 {
 	const struct et_tensor *x = args[0]->tensor;
 	struct et_tensor *out = args[6]->tensor;
-	struct elements e = { .how = et_cadence_kind_of(ctx)->is_product ? PRODUCT : SUM,
+	struct elements e = { .combination = et_cadence_kind_of(ctx)->is_product ? PRODUCT : SUM,
 		.is_with_number = true,
 		.number = (float)et_number_double(args[3]) };
 	ET_TRY(et_get_qparams(ctx, args[1], args[2], x, "an input", &e.x));
@@ -202,7 +202,7 @@ static enum et_status run_relu(struct et_kernel_ctx *ctx, struct et_evalue *cons
 {
 	const struct et_tensor *x = args[0]->tensor;
 	struct et_tensor *out = args[5]->tensor;
-	struct elements e = { .how = POSITIVE };
+	struct elements e = { .combination = POSITIVE };
 	ET_TRY(et_get_qparams(ctx, NULL, args[1], x, "an input", &e.x));
 	ET_TRY(et_get_qparams(ctx, NULL, args[2], out, "an output", &e.out));
 	ET_TRY(et_require_same_type(ctx, x, out));
@@ -215,7 +215,7 @@ static enum et_status run_requantize(struct et_kernel_ctx *ctx, struct et_evalue
 {
 	const struct et_tensor *x = args[0]->tensor;
 	struct et_tensor *out = args[6]->tensor;
-	struct elements e = { .how = ALONE };
+	struct elements e = { .combination = ALONE };
 	ET_TRY(et_get_qparams(ctx, args[1], args[2], x, "an input", &e.x));
 	ET_TRY(et_get_qparams(ctx, args[3], args[4], out, "an output", &e.out));
 	ET_REQUIRE(ctx, args[5]->i == (int64_t)out->type || (args[5]->i == ET_BITS16 && out->type == ET_UINT16),
@@ -230,11 +230,11 @@ enum et_status et_get_normalized(struct et_kernel_ctx *ctx, const struct et_tens
 	size_t *ret_n)
 {
 	size_t n_shape = et_list_len(shape), n = 1;
-	ET_REQUIRE(ctx, n_shape > 0 && n_shape <= x->n_dims, "a shape of rank %zu in one of rank %u", n_shape,
-		x->n_dims);
+	ET_REQUIRE(ctx, n_shape > 0 && n_shape <= x->n_dims, "a normalized shape of rank %zu for an input of rank %u",
+		n_shape, x->n_dims);
 	for (size_t d = 0; d < n_shape; d++) {
 		int32_t size = x->sizes[x->n_dims - n_shape + d];
-		ET_REQUIRE(ctx, et_list_int(shape, d) == size, "size %lld of what is normalized, not %d",
+		ET_REQUIRE(ctx, et_list_int(shape, d) == size, "normalized size %lld, expected %d",
 			(long long)et_list_int(shape, d), size);
 		n *= (size_t)size;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the kernels of cadence:: share: the kinds of their rows, and numbers with a scale and a zero point. */
+/* The parts that cadence::'s kernels share: the kinds of their rows, and numbers with a scale and a zero point. */
 #ifndef RUNTIME_KERNELS_CADENCE_CADENCE_H
 #define RUNTIME_KERNELS_CADENCE_CADENCE_H
 
@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* What distinguishes rows that share a function. */
+/* The differences between rows that share a function. */
 struct et_cadence_kind {
 	bool is_typed; /* all quantized tensors have type @type */
 	bool is_channels_last;

@@ -35,7 +35,7 @@ static enum et_status run_transposed(struct et_kernel_ctx *ctx, struct et_evalue
 	int32_t sizes[ET_MAX_DIMS], strides[ET_MAX_DIMS], stride = 1;
 	uint8_t order[ET_MAX_DIMS];
 	struct et_view from, to;
-	ET_REQUIRE(ctx, !args[8]->b, "channels last");
+	ET_REQUIRE(ctx, !args[8]->b, "channels last is not supported");
 	ET_REQUIRE(ctx, weight->n_dims == 3 || weight->n_dims == 4, "a weight of rank %u", weight->n_dims);
 	et_view_of(&from, weight);
 	for (size_t d = 2; d < weight->n_dims; d++)
@@ -79,7 +79,7 @@ static enum et_status run_softmax(struct et_kernel_ctx *ctx, struct et_evalue *c
 static enum et_status run_embedding(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_evalue unread = zeros_evalue;
-	ET_REQUIRE(ctx, !args[4]->b, "pruned weights");
+	ET_REQUIRE(ctx, !args[4]->b, "pruned weights are not supported");
 	return et_cadence_run_as(ctx, "quantized_decomposed::embedding_byte.out",
 		(struct et_evalue *const[]){ args[0], args[1], args[2], &unread, &unread, args[3], args[5] });
 }
@@ -120,7 +120,7 @@ static enum et_status run_avg_pool(struct et_kernel_ctx *ctx, struct et_evalue *
 	int32_t pad;
 	struct et_qparams q;
 	struct et_evalue zero = zeros_evalue;
-	ET_REQUIRE(ctx, !args[8]->b, "channels last");
+	ET_REQUIRE(ctx, !args[8]->b, "channels last is not supported");
 	if (et_is_none(args[7]))
 		return et_cadence_run_as(ctx, "aten::avg_pool2d.out",
 			(struct et_evalue *const[]){
@@ -253,7 +253,7 @@ static enum et_status run_rope(struct et_kernel_ctx *ctx, struct et_evalue *cons
 		ET_REQUIRE(ctx,
 			tables[t]->n_dims == 2 && (size_t)tables[t]->sizes[1] == n / 2 &&
 				tables[t]->sizes[0] >= x->sizes[1] && tables[t]->sizes[0] == tables[0]->sizes[0],
-			"a table of sines that does not fit");
+			"a sine or cosine table does not fit");
 	}
 	if (positions) {
 		ET_REQUIRE(ctx, positions->type == ET_INT64 || positions->type == ET_INT32, "positions of %s",

@@ -143,7 +143,7 @@ static enum et_status run_mask(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	size_t n = mask->n_dims;
 	bool is_bool = mask->type == ET_BOOL;
 	ET_REQUIRE(ctx, is_bool || mask->type == ET_FLOAT32, "a mask of %s", et_scalar_name(mask->type));
-	ET_REQUIRE(ctx, n > 0 && mask->sizes[n - 1] % 8 == 0, "a mask whose lines are no multiple of 8");
+	ET_REQUIRE(ctx, n > 0 && mask->sizes[n - 1] % 8 == 0, "the mask's last dimension is not a multiple of 8");
 	ET_TRY(et_require_type(ctx, out, ET_UINT8, "the output"));
 	ET_TRY(et_require_contiguous(ctx, mask, "the mask"));
 	for (size_t d = 0; d < n; d++)

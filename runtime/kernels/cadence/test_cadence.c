@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cadence's operators, against what ExecuTorch's own definitions in Python give (backends/cadence/aot/
- * ref_implementations.py; their multipliers have the other sign), and what is refused. */
+/* Cadence's operators compared with ExecuTorch's own definitions in Python
+ * (backends/cadence/aot/ref_implementations.py; their multipliers have the other sign), and calls that must be refused.
+ */
 #include "runtime/kernels/test_rig.h"
 
 #include <setjmp.h>

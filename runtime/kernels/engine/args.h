@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every kernel needs to check its arguments: dimensions counted from the end, lists, shapes, error texts.
+/* Checks of arguments for all kernels: dimensions counted from the end, lists, shapes, error texts.
  *
  * The signature already guarantees the tag of each EValue. Values are checked here, at each run. */
 #ifndef RUNTIME_KERNELS_ENGINE_ARGS_H

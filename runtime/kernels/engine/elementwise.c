@@ -26,7 +26,7 @@ enum {
 	LONG_RUN_BYTES = 512, /* bytes of such a run; shorter runs are rows of a tile */
 };
 
-/* What is computed, and in which numbers. */
+/* The span function to call, and the numbers it computes with. */
 struct op_spec {
 	et_span_fn fn;
 	enum et_scalar_type common;
@@ -206,7 +206,7 @@ static void find_tile(const struct elementwise_job *job, const struct et_place *
 	ret_tile->n_columns = left < most ? left : most;
 }
 
-static void lay_tile(struct et_tile *tile, const struct et_walk *walk, size_t view)
+static void set_tile_strides(struct et_tile *tile, const struct et_walk *walk, size_t view)
 {
 	tile->row = (ptrdiff_t)walk->strides[view][walk->n_dims - 2];
 	tile->step = (ptrdiff_t)walk->strides[view][walk->n_dims - 1];
@@ -228,7 +228,7 @@ static void run_tiles(void *arg, size_t begin, size_t end)
 		span.n = tile.n_rows * tile.n_columns;
 		for (size_t k = 0; k < job->n_operands; k++) {
 			const uint8_t *from = job->in[k].data + place.offset[k + 1] * (int64_t)job->in[k].element_bytes;
-			lay_tile(&tile, walk, k + 1);
+			set_tile_strides(&tile, walk, k + 1);
 			span.in[k] = job->in[k].filled ? job->in[k].filled : &in[k];
 			if (job->in[k].is_direct && et_tile_is_run(&tile))
 				span.in[k] = from;
@@ -238,7 +238,7 @@ static void run_tiles(void *arg, size_t begin, size_t end)
 			et_tile_load(&in[k], from, &tile, job->in[k].load, job->class_bytes, job->in[k].element_bytes);
 		}
 		uint8_t *to = job->out + place.offset[0] * (int64_t)job->out_bytes;
-		lay_tile(&tile, walk, 0);
+		set_tile_strides(&tile, walk, 0);
 		bool is_direct = job->is_out_direct && et_tile_is_run(&tile);
 		span.out = is_direct ? (void *)to : &result;
 		compute(&job->spec, &span);
@@ -749,5 +749,5 @@ enum et_status et_elementwise_run(struct et_kernel_ctx *ctx, struct et_evalue *c
 			operands[n_operands++] = args[n_args];
 		n_args++;
 	}
-	return et_refuse(ctx, "no output in own_size signature");
+	return et_refuse(ctx, "no output in its signature");
 }

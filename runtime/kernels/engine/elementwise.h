@@ -108,7 +108,7 @@ static inline float et_rint(float x)
 	ET_FLOAT_FNS(name, n, expression) \
 	ET_INT_FN(name, n, expression)
 
-/* In a row: the functions .fns, defined above for these classes. */
+/* For .fns in a row: the functions defined above for these classes. */
 #define ET_FLOATS(name) { name##_f32, name##_f64, NULL }
 #define ET_NARROW(name) name##_i64, name##_i32, name##_i16, name##_i8, name##_u8, name##_b8
 #define ET_INTS(name)   { NULL, NULL, ET_NARROW(name) }

@@ -127,8 +127,8 @@ static void add_channel(const struct et_batch *x, size_t c, const double *gather
 	}
 }
 
-/* Sums and sums of squares of short planes. Many are converted to float at a time, because a vector load of what was
- * just stored in small pieces is slow (store forwarding). */
+/* Sums and sums of squares of short planes. Many are converted to float at a time, because a vector load right after
+ * small stores to the same memory is slow (store forwarding). */
 static void add_short_planes(const struct et_batch *x, const uint8_t *data, size_t n_planes, double (*ret_sums)[2])
 {
 	const size_t inner = x->inner, step = x->n * inner * et_scalar_size(x->type);

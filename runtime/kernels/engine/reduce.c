@@ -305,9 +305,9 @@ static bool walk_dense(struct reduce_job *job, const struct et_tensor *self, uin
 	kept->sizes[0] = sizes[OUTER];
 	kept->sizes[last] = is_tiles ? sizes[INNER] : (int64_t)kept->numel;
 	for (size_t v = 0; v < kept->n_views; v++) {
-		const int64_t apart = v + 1 < kept->n_views ? 1 : sizes[REDUCED];
-		kept->strides[v][0] = apart * sizes[INNER];
-		kept->strides[v][last] = sizes[INNER] > 1 ? 1 : apart;
+		const int64_t step = v + 1 < kept->n_views ? 1 : sizes[REDUCED];
+		kept->strides[v][0] = step * sizes[INNER];
+		kept->strides[v][last] = sizes[INNER] > 1 ? 1 : step;
 	}
 	walk_one_run(&job->reduced, 1, (size_t)sizes[REDUCED]);
 	job->reduced.strides[0][0] = sizes[INNER];
@@ -413,7 +413,8 @@ enum et_status et_reduce(struct et_kernel_ctx *ctx, const struct et_reduce *redu
 	} else if (!walk_dense(&job, self, set)) {
 		walk_any(&job, self, set, keepdim);
 	}
-	ET_REQUIRE(ctx, !reduce->needs_one || job.reduced.numel > 0 || job.kept.numel == 0, "nothing to choose from");
+	ET_REQUIRE(ctx, !reduce->needs_one || job.reduced.numel > 0 || job.kept.numel == 0,
+		"the reduced dimensions are empty");
 	job.rounding = rounding_of(reduce, out, job.reduced.numel);
 	bool is_rounded = et_type_is_half(job.rounding) && job.in_type == job.rounding;
 	bool is_var_rounded = reduce->is_var && job.rounding != ET_FLOAT64;

@@ -32,7 +32,7 @@ struct et_reduce {
 	void (*step_doubles)(struct et_reduce_state *state, const double *numbers, size_t n);
 	/* NULL: integers are converted to double */
 	void (*step_ints)(struct et_reduce_state *state, const int64_t *numbers, size_t n);
-	/* As step_doubles, for floats in place; NULL: they are converted to double. */
+	/* Like step_doubles, for floats in place; NULL: they are converted to double. */
 	void (*step_floats)(struct et_reduce_state *state, const float *numbers, size_t n);
 	/* Leave the result in d (or i), and that of a second output in d2 unless it is the index. */
 	void (*finish)(struct et_reduce_state *state);
@@ -44,7 +44,7 @@ struct et_reduce {
 	et_reduce_many_fn columns;
 	/* Chooses the function for dense rows, many at once. NULL, or it returns NULL: one result at a time. */
 	et_reduce_many_fn (*rows)(const struct reduce_job *job);
-	/* As columns, for integers that are accumulated as int64. */
+	/* Like columns, for integers that are accumulated as int64. */
 	et_reduce_many_fn int_columns;
 	/* Many results at once, for fp16 and bf16 whose operations are rounded; in rows or in columns. */
 	et_reduce_many_fn rounded;

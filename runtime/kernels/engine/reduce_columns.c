@@ -153,7 +153,7 @@ void et_reduce_sum_columns(const struct reduce_job *job, const struct et_place *
 	et_reduce_store_sums(job, place, wide, n);
 }
 
-/* In two passes: means, then squared differences. */
+/* Two passes: means, then squared differences. */
 void et_reduce_var_columns(const struct reduce_job *job, const struct et_place *place, size_t n)
 {
 	double wide[ET_REDUCE_COLUMNS], means[ET_REDUCE_COLUMNS], numbers[ET_REDUCE_COLUMNS];
@@ -235,21 +235,21 @@ static void multiply_half(const struct reduce_job *job, const uint8_t *in, ptrdi
 		products[k] = (double)now[k];
 }
 
-#define REDUCE_ROUNDED(name, reduce)                                                                \
-	void name(const struct reduce_job *job, const struct et_place *place, size_t n)             \
-	{                                                                                           \
-		enum { AT_ONCE = 64 }; /* so many cache lines stay in the cache */                  \
-		double results[ET_REDUCE_COLUMNS], means[ET_REDUCE_COLUMNS];                        \
-		const size_t in_view = job->kept.n_views - 1;                                       \
-		const ptrdiff_t step = (ptrdiff_t)job->kept.strides[in_view][job->kept.n_dims - 1], \
-				bytes = (ptrdiff_t)et_scalar_size(job->in_type);                    \
-		const uint8_t *in = job->in + place->offset[in_view] * bytes;                       \
-		for (size_t k = 0; k < n; k += AT_ONCE)                                             \
-			reduce(job, in + (ptrdiff_t)k * step * bytes, step, results + k, means + k, \
-				n - k < AT_ONCE ? n - k : AT_ONCE);                                 \
-		et_reduce_store_sums(job, place, results, n);                                       \
-		if (job->outs[1])                                                                   \
-			et_reduce_store(job, place, 1, ET_F64, means, n);                           \
+#define REDUCE_ROUNDED(name, reduce)                                                                        \
+	void name(const struct reduce_job *job, const struct et_place *place, size_t n)                     \
+	{                                                                                                   \
+		enum { AT_ONCE = 64 }; /* columns at a time, so that their cache lines stay in the cache */ \
+		double results[ET_REDUCE_COLUMNS], means[ET_REDUCE_COLUMNS];                                \
+		const size_t in_view = job->kept.n_views - 1;                                               \
+		const ptrdiff_t step = (ptrdiff_t)job->kept.strides[in_view][job->kept.n_dims - 1],         \
+				bytes = (ptrdiff_t)et_scalar_size(job->in_type);                            \
+		const uint8_t *in = job->in + place->offset[in_view] * bytes;                               \
+		for (size_t k = 0; k < n; k += AT_ONCE)                                                     \
+			reduce(job, in + (ptrdiff_t)k * step * bytes, step, results + k, means + k,         \
+				n - k < AT_ONCE ? n - k : AT_ONCE);                                         \
+		et_reduce_store_sums(job, place, results, n);                                               \
+		if (job->outs[1])                                                                           \
+			et_reduce_store(job, place, 1, ET_F64, means, n);                                   \
 	}
 REDUCE_ROUNDED(et_reduce_var_rounded, sum_squared_differences)
 REDUCE_ROUNDED(et_reduce_prod_rounded, multiply_half)

@@ -17,7 +17,7 @@ struct reduce_job {
 	et_store_fn store;      /* for the first output's numbers */
 	et_reduce_many_fn many; /* computes up to ET_REDUCE_COLUMNS results at once; NULL: one at a time */
 	bool is_staged;         /* many takes rows of floats, so fp16 and bf16 are converted first */
-	size_t n_tiles;         /* so many tiles of few columns are gathered side by side for many; 0: not gathered */
+	size_t n_tiles;         /* how many tiles of few columns are gathered side by side for many; 0: not gathered */
 	double correction;
 	enum et_scalar_type rounding;
 	struct et_tensor *outs[2];

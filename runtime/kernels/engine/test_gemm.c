@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Products of matrices, against the plain definition: every way in which et_gemm goes about them, with rows, terms and columns on both
- * sides of where it changes its way, and a first value for each row or what C holds; nothing beside C is written. */
+/* Matrix products compared with the plain definition: every way through et_gemm, with rows, terms and columns on both
+ * sides of where it changes its way; with an initial value for each row, or C's own values. Nothing beside C may be
+ * written. */
 #include "runtime/kernels/engine/gemm.h"
 #include "runtime/kernels/simd/ukernels.h"
 
@@ -13,15 +14,15 @@
 
 enum { BESIDE = 12345 };
 
-/* How the matrices lie. */
+/* The layout of the matrices. */
 struct layout {
 	bool is_a_transposed, is_b_transposed, is_c_transposed;
-	size_t gap; /* behind each row, or column where it is turned */
+	size_t gap; /* behind each row, or each column if transposed */
 };
 
 static uint32_t seed = 1;
 
-/* Small integers: every sum is exact, in whichever order. */
+/* Small integers: every sum is exact, in any order. */
 static float draw(void)
 {
 	seed = seed * 1664525 + 1013904223;
@@ -37,7 +38,8 @@ static float *draw_floats(size_t n)
 	return floats;
 }
 
-static void lay(bool is_transposed, size_t n_rows, size_t n_columns, size_t gap, ptrdiff_t *ret_row, ptrdiff_t *ret_col)
+static void set_strides(bool is_transposed, size_t n_rows, size_t n_columns, size_t gap, ptrdiff_t *ret_row,
+	ptrdiff_t *ret_col)
 {
 	*ret_row = is_transposed ? 1 : (ptrdiff_t)(n_columns + gap);
 	*ret_col = is_transposed ? (ptrdiff_t)(n_rows + gap) : 1;
@@ -70,9 +72,9 @@ static void check(size_t n_rows, size_t n_columns, size_t n_k, const struct layo
 		.b = &matrix,
 		.c = c,
 		.init = has_init ? init : NULL };
-	lay(l->is_a_transposed, n_rows, n_k, l->gap, &gemm.a_row, &gemm.a_col);
-	lay(l->is_b_transposed, n_k, n_columns, l->gap, &matrix.row, &matrix.col);
-	lay(l->is_c_transposed, n_rows, n_columns, l->gap, &gemm.c_row, &gemm.c_col);
+	set_strides(l->is_a_transposed, n_rows, n_k, l->gap, &gemm.a_row, &gemm.a_col);
+	set_strides(l->is_b_transposed, n_k, n_columns, l->gap, &matrix.row, &matrix.col);
+	set_strides(l->is_c_transposed, n_rows, n_columns, l->gap, &gemm.c_row, &gemm.c_col);
 	for (size_t i = 0; i < n_rows; i++)
 		for (size_t j = 0; j < n_columns; j++)
 			is_c[place(gemm.c_row, gemm.c_col, i, j)] = true;
@@ -107,7 +109,7 @@ static void check_layouts(size_t n_rows, size_t n_columns, size_t n_k)
 	}
 }
 
-/* Few rows of few terms are multiplied row by row, each with a first value of its own. */
+/* Few rows with few terms are multiplied row by row, each with its own initial value. */
 static void few_rows(void **state)
 {
 	for (size_t n_rows = 0; n_rows <= 6; n_rows++)

@@ -147,7 +147,7 @@ static inline size_t et_place_run(const struct et_place *place, const struct et_
 {
 	return (size_t)(walk->sizes[walk->n_dims - 1] - place->index[walk->n_dims - 1]);
 }
-/* From the end of an inner run to the beginning of the next. */
+/* Go from the end of an inner run to the beginning of the next. */
 void et_place_carry(struct et_place *place, const struct et_walk *walk);
 /* @n is at most et_place_run. */
 static inline void et_place_advance(struct et_place *place, const struct et_walk *walk, size_t n)

@@ -69,19 +69,19 @@ static void cast_dense(const struct cast *cast, uint8_t *to, const uint8_t *from
 static void copy_row(uint8_t *to, ptrdiff_t to_step, const uint8_t *from, ptrdiff_t from_step, size_t n,
 	enum et_scalar_type type)
 {
-	struct et_view there, here;
-	et_view_begin(&there, to, type);
-	et_view_begin(&here, (uint8_t *)(uintptr_t)from, type); /* only read */
-	et_view_insert(&there, 0, (int64_t)n, to_step);
-	et_view_insert(&here, 0, (int64_t)n, from_step);
-	et_view_copy(&there, &here);
+	struct et_view to_view, from_view;
+	et_view_begin(&to_view, to, type);
+	et_view_begin(&from_view, (uint8_t *)(uintptr_t)from, type); /* only read */
+	et_view_insert(&to_view, 0, (int64_t)n, to_step);
+	et_view_insert(&from_view, 0, (int64_t)n, from_step);
+	et_view_copy(&to_view, &from_view);
 }
 
 /* Elements that are not adjacent are gathered first and scattered last, because the conversions vectorize only dense
  * runs. */
 static void cast_run(const struct cast *cast, uint8_t *to, const uint8_t *from, size_t n)
 {
-	uint64_t here[ET_ELEMENTWISE_BLOCK], there[ET_ELEMENTWISE_BLOCK];
+	uint64_t dense_from[ET_ELEMENTWISE_BLOCK], dense_to[ET_ELEMENTWISE_BLOCK];
 	const bool is_from_dense = cast->from_step == 1, is_to_dense = cast->to_step == 1;
 	if (is_from_dense && is_to_dense) {
 		cast_dense(cast, to, from, n);
@@ -90,10 +90,11 @@ static void cast_run(const struct cast *cast, uint8_t *to, const uint8_t *from, 
 	for (size_t part; n; n -= part) {
 		part = n < ET_ELEMENTWISE_BLOCK ? n : ET_ELEMENTWISE_BLOCK;
 		if (!is_from_dense)
-			copy_row((uint8_t *)here, 1, from, cast->from_step, part, cast->from_type);
-		cast_dense(cast, is_to_dense ? to : (uint8_t *)there, is_from_dense ? from : (uint8_t *)here, part);
+			copy_row((uint8_t *)dense_from, 1, from, cast->from_step, part, cast->from_type);
+		cast_dense(cast, is_to_dense ? to : (uint8_t *)dense_to, is_from_dense ? from : (uint8_t *)dense_from,
+			part);
 		if (!is_to_dense)
-			copy_row(to, cast->to_step, (uint8_t *)there, 1, part, cast->to_type);
+			copy_row(to, cast->to_step, (uint8_t *)dense_to, 1, part, cast->to_type);
 		to += (ptrdiff_t)part * cast->to_step * cast->to_bytes;
 		from += (ptrdiff_t)part * cast->from_step * cast->from_bytes;
 	}

@@ -65,7 +65,7 @@ static enum et_status write_cache(struct et_kernel_ctx *ctx, const struct et_ten
 	for (int64_t i = 0; where && i < value->sizes[0] * n; i++)
 		ET_REQUIRE(ctx, where[i] >= 0 && where[i] < room, "position %lld in a cache of %lld",
 			(long long)where[i], (long long)room);
-	int64_t n_pieces = where ? n : 1, n_rows = where ? 1 : n; /* pieces of each batch item, and rows of a piece */
+	int64_t n_pieces = where ? n : 1, n_rows = where ? 1 : n; /* for each batch item, and for each piece */
 	for (int64_t i = 0; bytes && n && i < value->sizes[0] * n_pieces; i++) {
 		int64_t at = i / n_pieces * room + (where ? where[i] : start);
 		memmove((uint8_t *)cache->data + (size_t)at * bytes,

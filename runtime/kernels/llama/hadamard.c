@@ -90,7 +90,7 @@ static enum et_status run_hadamard(struct et_kernel_ctx *ctx, struct et_evalue *
 	if (mat->n_dims == 0 || numel == 0)
 		return ET_OK;
 	size_t n_parts = n % PARTS == 0 ? PARTS : 1, part = n / n_parts;
-	ET_REQUIRE(ctx, (part & (part - 1)) == 0, "rows of %zu: neither 2^n nor 28 times that", n);
+	ET_REQUIRE(ctx, (part & (part - 1)) == 0, "rows of %zu numbers: neither 2^n nor 28 * 2^n", n);
 	for (size_t at = 0; at < numel && mat->type == ET_FLOAT32; at += n)
 		transform_row_f32((float *)out->data + at, n_parts, part);
 	if (mat->type == ET_FLOAT32)

@@ -52,7 +52,7 @@ static enum et_status require_range(struct et_kernel_ctx *ctx, const struct et_t
 	enum et_scalar_type type = quantized->type;
 	ET_REQUIRE(ctx,
 		type == ET_UINT8 || type == ET_INT8 || type == ET_UINT16 || type == ET_INT16 || type == ET_INT32,
-		"%s is no quantized type", et_scalar_name(type));
+		"%s is not a quantized type", et_scalar_name(type));
 	ET_REQUIRE(ctx, dtype == (int64_t)type || (dtype == ET_BITS16 && type == ET_UINT16),
 		"dtype %lld, the tensor is %s", (long long)dtype, et_scalar_name(type));
 	ET_REQUIRE(ctx, least <= most && et_wrap(least, type) == least && et_wrap(most, type) == most,
@@ -365,7 +365,7 @@ static bool add_narrow(const struct et_tensor *a, const struct et_tensor *b, con
 	return true;
 }
 
-/* As if dequantized, added and quantized. */
+/* Adds as if dequantizing, adding and quantizing. */
 static enum et_status run_add(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *a = args[0]->tensor, *b = args[5]->tensor;
@@ -383,7 +383,7 @@ static enum et_status run_add(struct et_kernel_ctx *ctx, struct et_evalue *const
 			memcmp(a->dim_order, b->dim_order, a->n_dims) == 0,
 		"the inputs differ in sizes or dim order");
 	ET_TRY(et_resize_like(ctx, out, a));
-	ET_REQUIRE(ctx, memcmp(a->dim_order, out->dim_order, a->n_dims) == 0, "an output of another dim order");
+	ET_REQUIRE(ctx, memcmp(a->dim_order, out->dim_order, a->n_dims) == 0, "the output has a different dim order");
 	float inverse = 1 / po.scale;
 	size_t step = et_element_bytes(a);
 	if (add_narrow(a, b, out, &pa, &pb, &po))
@@ -423,7 +423,7 @@ struct table_part {
 	float zero, scale;
 };
 
-static void look_up(const struct table_part *part, enum et_scalar_type type, uint8_t *to)
+static void dequantize_part(const struct table_part *part, enum et_scalar_type type, uint8_t *to)
 {
 	if (type == ET_FLOAT32 && (uintptr_t)to % sizeof(float) == 0) {
 		float *out = (float *)to;
@@ -439,7 +439,7 @@ static void look_up(const struct table_part *part, enum et_scalar_type type, uin
 		struct table_part piece = *part;
 		piece.first += j;
 		piece.n = n;
-		look_up(&piece, ET_FLOAT32, (uint8_t *)block);
+		dequantize_part(&piece, ET_FLOAT32, (uint8_t *)block);
 		et_storer(type, ET_F32)(to + j * et_scalar_size(type), 1, block, n);
 	}
 }
@@ -500,7 +500,7 @@ static enum et_status run_embedding(struct et_kernel_ctx *ctx, struct et_evalue 
 				.is_signed = weight->type == ET_INT8,
 				.zero = (float)zero,
 				.scale = (float)scale };
-			look_up(&part, out->type, to);
+			dequantize_part(&part, out->type, to);
 		}
 	}
 	return ET_OK;

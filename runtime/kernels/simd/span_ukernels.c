@@ -315,56 +315,56 @@ static void take_square_roots(double *sums, size_t n)
 }
 
 /* Eight others at a time; their sums stay in registers over all terms. @kind is a compile-time constant inside. */
-#define DISTANCES(name, type)                                                                                  \
-	ET_EXPANDED void name##_of(const struct et_distances *d, size_t k, const size_t n_lanes,               \
-		const enum et_distance kind)                                                                   \
-	{                                                                                                      \
-		enum { MOST = 4 };                                                                             \
-		typedef type numbers __attribute__((vector_size(8 * sizeof(type))));                           \
-		typedef double doubles8 __attribute__((vector_size(8 * sizeof(double))));                      \
-		typedef int64_t bits __attribute__((vector_size(8 * sizeof(double))));                         \
-		const type *from = d->from, *others = (const type *)d->others + k;                             \
-		const size_t n_vectors = n_lanes / 8;                                                          \
-		doubles8 sums[MOST];                                                                           \
-		numbers other;                                                                                 \
-		memcpy(sums, d->sums + k, n_lanes * sizeof(double));                                           \
-		for (size_t j = 0; j < d->n; j++) {                                                            \
-			ET_UNROLL                                                                              \
-			for (size_t v = 0; v < n_vectors; v++) {                                               \
-				memcpy(&other, others + j * ET_DISTANCES + v * 8, sizeof(other));              \
-				const doubles8 apart = __builtin_convertvector(from[j] - other, doubles8);     \
-				const doubles8 size = (doubles8)((bits)apart & INT64_MAX);                     \
-				const bits takes = ~(size <= sums[v]) & (sums[v] == sums[v]);                  \
-				if (kind == ET_DISTANCE_LARGEST)                                               \
-					sums[v] = (doubles8)((takes & (bits)size) | (~takes & (bits)sums[v])); \
-				else if (kind == ET_DISTANCE_COUNT)                                            \
-					sums[v] += (doubles8)((apart != 0) & (bits)(1 - (doubles8){ 0 }));     \
-				else                                                                           \
-					sums[v] += kind == ET_DISTANCE_SQUARES ? apart * apart : size;         \
-			}                                                                                      \
-		}                                                                                              \
-		memcpy(d->sums + k, sums, n_lanes * sizeof(double));                                           \
-	}                                                                                                      \
-	ET_EXPANDED void name##_all(const struct et_distances *d, const enum et_distance kind)                 \
-	{                                                                                                      \
-		size_t k = 0;                                                                                  \
-		for (; k + 24 < d->n_others; k += 32)                                                          \
-			name##_of(d, k, 32, kind);                                                             \
-		for (; k < d->n_others; k += 8)                                                                \
-			name##_of(d, k, 8, kind);                                                              \
-		if (kind == ET_DISTANCE_SQUARES && d->is_last)                                                 \
-			take_square_roots(d->sums, d->n_others);                                               \
-	}                                                                                                      \
-	static void name(const struct et_distances *d, enum et_distance kind)                                  \
-	{                                                                                                      \
-		if (kind == ET_DISTANCE_SQUARES)                                                               \
-			name##_all(d, ET_DISTANCE_SQUARES);                                                    \
-		else if (kind == ET_DISTANCE_SUM)                                                              \
-			name##_all(d, ET_DISTANCE_SUM);                                                        \
-		else if (kind == ET_DISTANCE_COUNT)                                                            \
-			name##_all(d, ET_DISTANCE_COUNT);                                                      \
-		else                                                                                           \
-			name##_all(d, ET_DISTANCE_LARGEST);                                                    \
+#define DISTANCES(name, type)                                                                                    \
+	ET_EXPANDED void name##_of(const struct et_distances *d, size_t k, const size_t n_lanes,                 \
+		const enum et_distance kind)                                                                     \
+	{                                                                                                        \
+		enum { MOST = 4 };                                                                               \
+		typedef type numbers __attribute__((vector_size(8 * sizeof(type))));                             \
+		typedef double doubles8 __attribute__((vector_size(8 * sizeof(double))));                        \
+		typedef int64_t bits __attribute__((vector_size(8 * sizeof(double))));                           \
+		const type *from = d->from, *others = (const type *)d->others + k;                               \
+		const size_t n_vectors = n_lanes / 8;                                                            \
+		doubles8 sums[MOST];                                                                             \
+		numbers other;                                                                                   \
+		memcpy(sums, d->sums + k, n_lanes * sizeof(double));                                             \
+		for (size_t j = 0; j < d->n; j++) {                                                              \
+			ET_UNROLL                                                                                \
+			for (size_t v = 0; v < n_vectors; v++) {                                                 \
+				memcpy(&other, others + j * ET_DISTANCES + v * 8, sizeof(other));                \
+				const doubles8 difference = __builtin_convertvector(from[j] - other, doubles8);  \
+				const doubles8 size = (doubles8)((bits)difference & INT64_MAX);                  \
+				const bits takes = ~(size <= sums[v]) & (sums[v] == sums[v]);                    \
+				if (kind == ET_DISTANCE_LARGEST)                                                 \
+					sums[v] = (doubles8)((takes & (bits)size) | (~takes & (bits)sums[v]));   \
+				else if (kind == ET_DISTANCE_COUNT)                                              \
+					sums[v] += (doubles8)((difference != 0) & (bits)(1 - (doubles8){ 0 }));  \
+				else                                                                             \
+					sums[v] += kind == ET_DISTANCE_SQUARES ? difference * difference : size; \
+			}                                                                                        \
+		}                                                                                                \
+		memcpy(d->sums + k, sums, n_lanes * sizeof(double));                                             \
+	}                                                                                                        \
+	ET_EXPANDED void name##_all(const struct et_distances *d, const enum et_distance kind)                   \
+	{                                                                                                        \
+		size_t k = 0;                                                                                    \
+		for (; k + 24 < d->n_others; k += 32)                                                            \
+			name##_of(d, k, 32, kind);                                                               \
+		for (; k < d->n_others; k += 8)                                                                  \
+			name##_of(d, k, 8, kind);                                                                \
+		if (kind == ET_DISTANCE_SQUARES && d->is_last)                                                   \
+			take_square_roots(d->sums, d->n_others);                                                 \
+	}                                                                                                        \
+	static void name(const struct et_distances *d, enum et_distance kind)                                    \
+	{                                                                                                        \
+		if (kind == ET_DISTANCE_SQUARES)                                                                 \
+			name##_all(d, ET_DISTANCE_SQUARES);                                                      \
+		else if (kind == ET_DISTANCE_SUM)                                                                \
+			name##_all(d, ET_DISTANCE_SUM);                                                          \
+		else if (kind == ET_DISTANCE_COUNT)                                                              \
+			name##_all(d, ET_DISTANCE_COUNT);                                                        \
+		else                                                                                             \
+			name##_all(d, ET_DISTANCE_LARGEST);                                                      \
 	}
 DISTANCES(float_distances, float)
 DISTANCES(double_distances, double)

@@ -33,11 +33,12 @@ struct et_distances {
 enum { ET_SHORT_ROW = 64 /* bytes */ };
 
 struct et_span_ukernels {
-	/* By compute class; NULL for float and double. A shift by a negative number or by more bits than the type has
-	 * gives 0, or -1 for a negative number shifted right. */
+	/* Shifts, by compute class; NULL for float and double. A shift by a negative number or by more bits than the
+	 * type has gives 0, or -1 for a negative number shifted right. */
 	et_span_fn left_shift[ET_N_SPANS], right_shift[ET_N_SPANS];
-	/* Of float [0] and double [1]: remainder of truncated division, remainder of floored division, floored
-	 * quotient, as Python has them: floats as if computed in double, doubles beyond 2^51 as double rounds them. */
+	/* Divisions of float [0] and double [1]: remainder of truncated division, remainder of floored division,
+	 * floored quotient, as Python has them: floats as if computed in double, doubles beyond 2^51 as double rounds
+	 * them. */
 	et_span_fn fmod[2], remainder[2], floor_div[2];
 	/* bf16 to float and back; to the nearest, ties to even. */
 	void (*from_bf16)(size_t n, float *y, const uint16_t *x);
@@ -62,8 +63,8 @@ struct et_span_ukernels {
 	/* The sum of x, and the sum of the squares of x[i] - center; in any order. */
 	double (*sum_doubles)(size_t n, const double *x);
 	double (*squares_of_doubles)(size_t n, const double *x, double center);
-	/* Where numbers[k] is larger (smaller) than best[k]: best[k] = numbers[k], where[k] = row. where may be NULL.
-	 */
+	/* For each k with numbers[k] larger (smaller) than best[k]: best[k] = numbers[k], where[k] = row. where may be
+	 * NULL. */
 	void (*larger_longs)(size_t n, int64_t *best, int64_t *where, const int64_t *numbers, int64_t row);
 	void (*smaller_longs)(size_t n, int64_t *best, int64_t *where, const int64_t *numbers, int64_t row);
 	/* The same for others[k], whose row is rows[k]. Of equal numbers the one with the lower row stays. */
