@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One fp16 (IEEE 754 binary16) or bf16 (bfloat16: the upper 16 bits of a float) number as a float, and back.
  *
- * Each conversion is one expression without branches, so loops over it become vectors. Conversions to 16 bits round to the nearest, ties to
- * even. They expect a processor that computes with subnormal floats: with FTZ or DAZ set, fp16 subnormals become 0. */
+ * Each conversion is one expression without branches, so loops over it become vectors. Conversions to 16 bits round to
+ * the nearest, ties to even. They expect a processor that computes with subnormal floats: with FTZ or DAZ set, fp16
+ * subnormals become 0. */
 #ifndef RUNTIME_BASE_FP16_H
 #define RUNTIME_BASE_FP16_H
 

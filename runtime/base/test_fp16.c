@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fp16 and bf16: every number goes to float and back, values are those of the format, rounding is to the nearest and ties to even. */
+/* fp16 and bf16: every number goes to float and back, values are those of the format, and rounding is to the nearest,
+ * ties to even. */
 #include "runtime/base/fp16.h"
 
 #include <math.h>

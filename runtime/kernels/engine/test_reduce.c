@@ -18,7 +18,8 @@ struct rows {
 	const char *type;
 	bool is_float, are_columns;
 	size_t n_rows, n;
-	size_t n_tile_columns; /* columns of a tile if there are several tiles; 0: one tile, or the rows are not columns */
+	/* columns of a tile if there are several tiles; 0: one tile, or the rows are not columns */
+	size_t n_tile_columns;
 	double numbers[MAX_ROWS][MAX_LENGTH];
 };
 

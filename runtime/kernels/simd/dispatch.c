@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Microkernel dispatch: which build of the micro-kernels this processor runs.
  *
- * Each table exists once for each instruction set of cpu_builds (meson.build); the last one that the processor can run is the best. */
+ * Each table exists once for each instruction set of cpu_builds (meson.build). The last one that the processor can run
+ * is the best. */
 #include "runtime/kernels/simd/cast_ukernels.h"
 #include "runtime/kernels/simd/span_ukernels.h"
 #include "runtime/kernels/simd/ukernels.h"

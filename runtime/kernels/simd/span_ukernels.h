@@ -14,8 +14,8 @@ struct et_product {
 	ptrdiff_t a_row, a_col, b_row, c_row;
 };
 
-/* The number of differences that are not 0 (p = 0), their sum (p = 1), the root of the sum of their squares (p = 2),
- * the largest one (p = infinity). */
+/* The number of differences that are not 0 (p = 0), the sum of their magnitudes (p = 1), the root of the sum of their
+ * squares (p = 2), the largest magnitude (p = infinity). */
 enum et_distance { ET_DISTANCE_COUNT, ET_DISTANCE_SUM, ET_DISTANCE_SQUARES, ET_DISTANCE_LARGEST };
 
 enum { ET_DISTANCES = 64 }; /* at most, in one call */
