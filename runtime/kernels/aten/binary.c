@@ -30,17 +30,16 @@ ET_SPAN_FN(ldexp_f64, double, ET_LOADS2(double), a *exp2(b))
 /* The neighbour of @a towards @b in @type. The bit patterns of fp16 and bf16 are in the order of their magnitudes. */
 static float next_half(float a, float b, enum et_scalar_type type)
 {
-	bool is_half = type == ET_FLOAT16;
 	if (a != a || b != b)
 		return a + b;
 	if (a == b)
 		return b;
-	uint16_t bits = is_half ? et_float_to_fp16(a) : et_float_to_bf16(a);
+	uint16_t bits = et_float_to_half(a, type);
 	if (a == 0)
 		bits = b > 0 ? 1 : 0x8001;
 	else
 		bits = (uint16_t)((a < b) == (a > 0) ? bits + 1 : bits - 1);
-	return is_half ? et_fp16_to_float(bits) : et_bf16_to_float(bits);
+	return et_half_to_float(bits, type);
 }
 ET_SPAN_FN(nextafter_f32, float, ET_LOADS2(float), et_type_is_half(common) ? next_half(a, b, common) : nextafterf(a, b))
 ET_SPAN_FN(nextafter_f64, double, ET_LOADS2(double), nextafter(a, b))

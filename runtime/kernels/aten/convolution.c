@@ -289,18 +289,12 @@ static void run_gemm(struct et_kernel_ctx *ctx, const struct et_conv *c, float *
 static enum et_status prepare(struct et_kernel_ctx *ctx, struct et_view *view, enum et_scalar_type type, bool is_dense)
 {
 	struct et_view copy;
-	int64_t stride = 1;
-	et_view_clone(&copy, view);
-	bool fits = view->type == type;
-	for (size_t d = view->n_dims; d-- > 0;) {
-		fits &= !is_dense || view->sizes[d] == 1 || view->strides[d] == stride;
-		copy.strides[d] = stride;
-		stride *= view->sizes[d];
-	}
-	if (fits)
+	size_t numel;
+	if (view->type == type && (!is_dense || et_views_are_dense(view, view, &numel)))
 		return ET_OK;
+	et_view_clone(&copy, view);
 	copy.type = (uint8_t)type;
-	copy.data = et_kernel_scratch(ctx, (size_t)stride * et_scalar_size(type) + 1);
+	copy.data = et_kernel_scratch(ctx, et_view_set_row_major(&copy) * et_scalar_size(type) + 1);
 	if (!copy.data)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	ET_TRY(et_view_cast(ctx, &copy, view));
@@ -381,7 +375,6 @@ static struct subconv subconv_of(const struct et_conv *c, size_t d, int64_t firs
 /* The kernel positions of @subconvs, in reverse order, as the weight of a convolution that is not transposed. */
 static void transpose_weight(const struct et_conv *c, const struct subconv *subconvs, struct et_view *to)
 {
-	int64_t stride = 1;
 	struct et_view from, grouped;
 	et_view_begin(&from, c->weight.data, c->weight.type);
 	et_view_insert(&from, 0, c->n_groups, c->in_channels * c->weight.strides[0]);
@@ -393,8 +386,7 @@ static void transpose_weight(const struct et_conv *c, const struct subconv *subc
 	}
 	et_view_clone(&grouped, &from);
 	grouped.data = to->data;
-	for (size_t d = grouped.n_dims; d-- > 0; stride *= grouped.sizes[d])
-		grouped.strides[d] = stride;
+	et_view_set_row_major(&grouped);
 	et_view_copy(&grouped, &from);
 	to->sizes[0] = c->n_groups * c->out_channels;
 	memcpy(to->sizes + 1, grouped.sizes + 2, (1 + ET_CONV_SPACE) * sizeof(*to->sizes));
@@ -407,7 +399,6 @@ static enum et_status run_subconv(struct et_kernel_ctx *ctx, const struct et_con
 {
 	struct et_conv part = *c;
 	struct et_view to;
-	int64_t stride = 1;
 	et_view_clone(&to, &c->y);
 	bool has_none = false;
 	part.is_transposed = false;
@@ -432,8 +423,7 @@ static enum et_status run_subconv(struct et_kernel_ctx *ctx, const struct et_con
 	transpose_weight(c, subconvs, &part.weight);
 	et_view_clone(&part.y, &to);
 	part.y.data = room;
-	for (size_t d = to.n_dims; d-- > 0; stride *= to.sizes[d])
-		part.y.strides[d] = stride;
+	et_view_set_row_major(&part.y);
 	ET_TRY(run_float(ctx, &part));
 	et_view_copy(&to, &part.y);
 	return ET_OK;
@@ -546,13 +536,8 @@ static enum et_status run_as(struct et_kernel_ctx *ctx, const struct et_conv *gi
 		c.bias = &start;
 	}
 	if (y->type != type) {
-		int64_t stride = 1;
-		for (size_t d = y->n_dims; d-- > 0;) {
-			c.y.strides[d] = stride;
-			stride *= y->sizes[d];
-		}
 		c.y.type = (uint8_t)type;
-		c.y.data = et_kernel_scratch(ctx, (size_t)stride * et_scalar_size(type) + 1);
+		c.y.data = et_kernel_scratch(ctx, et_view_set_row_major(&c.y) * et_scalar_size(type) + 1);
 		if (!c.y.data)
 			return ET_E_MEMORY_ALLOCATION_FAILED;
 	}

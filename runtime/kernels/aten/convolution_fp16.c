@@ -101,7 +101,7 @@ ET_EXPANDED void channel_rounded(const struct et_conv *c, const float *x, const 
 			sum_row(c, x, weight, row, begin, end, sums, type);
 			for (int64_t i = 0; i < end - begin; i++) {
 				float sum = c->is_transposed ? sums[i] : sums[i] + bias;
-				uint16_t bits = type == ET_BFLOAT16 ? et_float_to_bf16(sum) : et_float_to_fp16(sum);
+				uint16_t bits = et_float_to_half(sum, type);
 				memcpy(y + (row * c->y.strides[3] + (begin + i) * c->y.strides[4]) *
 							(int64_t)sizeof(bits),
 					&bits, sizeof(bits));

@@ -222,7 +222,6 @@ static enum et_status run_cdist(struct et_kernel_ctx *ctx, struct et_evalue *con
 	ET_REQUIRE(ctx, et_type_is_float(x1->type) && all.p >= 0, "takes floats and p >= 0");
 	et_view_of(&a, x1);
 	et_view_of(&b, x2);
-	size_t n_dims = (size_t)(a.n_dims > b.n_dims ? a.n_dims : b.n_dims) - 2;
 	all.n = (size_t)a.sizes[a.n_dims - 1];
 	all.n_rows = (size_t)a.sizes[a.n_dims - 2];
 	all.n_others = (size_t)b.sizes[b.n_dims - 2];
@@ -230,17 +229,11 @@ static enum et_status run_cdist(struct et_kernel_ctx *ctx, struct et_evalue *con
 		(long long)b.sizes[b.n_dims - 1]);
 	all.rows = split_vectors(&a);
 	all.others = split_vectors(&b);
-	for (size_t d = 0; d < n_dims; d++) {
-		size_t from_end = n_dims - d;
-		int64_t of_a = from_end <= a.n_dims ? a.sizes[a.n_dims - from_end] : 1;
-		int64_t of_b = from_end <= b.n_dims ? b.sizes[b.n_dims - from_end] : 1;
-		sizes[d] = of_a == 1 ? of_b : of_a;
-	}
-	ET_REQUIRE(ctx, et_view_broadcast(&a, sizes, n_dims) && et_view_broadcast(&b, sizes, n_dims),
-		"the batches do not broadcast");
-	sizes[n_dims] = (int64_t)all.n_rows;
-	sizes[n_dims + 1] = (int64_t)all.n_others;
-	ET_TRY(et_resize(ctx, out, sizes, n_dims + 2));
+	ET_REQUIRE(ctx, et_view_broadcast_both(&a, &b), "the batches do not broadcast");
+	memcpy(sizes, a.sizes, a.n_dims * sizeof(*sizes));
+	sizes[a.n_dims] = (int64_t)all.n_rows;
+	sizes[a.n_dims + 1] = (int64_t)all.n_others;
+	ET_TRY(et_resize(ctx, out, sizes, (size_t)a.n_dims + 2));
 	et_view_of(&y, out);
 	const struct vectors to = split_vectors(&y);
 	et_walk_init(&walk, (const struct et_view *[]){ &y, &a, &b }, 3);
@@ -308,20 +301,12 @@ static enum et_status run_dist(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	struct et_view a, b;
 	struct et_walk walk;
 	struct et_place place;
-	int64_t sizes[ET_MAX_DIMS];
-	size_t n_dims = self->n_dims > other->n_dims ? self->n_dims : other->n_dims;
 	ET_REQUIRE(ctx,
 		et_type_is_float(self->type) && et_type_is_float(other->type) && et_type_is_float(out->type) && p >= 0,
 		"takes floats and p >= 0");
 	et_view_of(&a, self);
 	et_view_of(&b, other);
-	for (size_t d = 0; d < n_dims; d++) {
-		size_t from_end = n_dims - d;
-		int64_t of_a = from_end <= a.n_dims ? a.sizes[a.n_dims - from_end] : 1;
-		sizes[d] = of_a == 1 && from_end <= b.n_dims ? b.sizes[b.n_dims - from_end] : of_a;
-	}
-	ET_REQUIRE(ctx, et_view_broadcast(&a, sizes, n_dims) && et_view_broadcast(&b, sizes, n_dims),
-		"the tensors do not broadcast");
+	ET_REQUIRE(ctx, et_view_broadcast_both(&a, &b), "the tensors do not broadcast");
 	ET_TRY(et_resize(ctx, out, NULL, 0));
 	et_walk_init(&walk, (const struct et_view *[]){ &a, &b }, 2);
 	et_place_seek(&place, &walk, 0);

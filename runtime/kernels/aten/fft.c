@@ -459,9 +459,7 @@ static enum et_status run_c2r(struct et_kernel_ctx *ctx, struct et_evalue *const
 		copy.data = et_kernel_scratch(ctx, n_bytes);
 		if (!copy.data)
 			return ET_E_MEMORY_ALLOCATION_FAILED;
-		int64_t stride = 1;
-		for (size_t d = copy.n_dims; d-- > 0; stride *= copy.sizes[d])
-			copy.strides[d] = stride;
+		et_view_set_row_major(&copy);
 		et_view_copy(&copy, &from);
 		from = copy;
 	}

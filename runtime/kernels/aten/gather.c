@@ -183,13 +183,10 @@ static void combine(uint8_t *to, const uint8_t *from, enum et_scalar_type type, 
 		*to = mode == SCATTER_ADD ? (*to | *from) != 0 : *to && *from;
 	} else if (et_type_is_half(type)) {
 		uint16_t bits[2];
-		bool is_bf16 = type == ET_BFLOAT16;
 		memcpy(&bits[0], to, sizeof(*bits));
 		memcpy(&bits[1], from, sizeof(*bits));
-		float a = is_bf16 ? et_bf16_to_float(bits[0]) : et_fp16_to_float(bits[0]),
-		      b = is_bf16 ? et_bf16_to_float(bits[1]) : et_fp16_to_float(bits[1]),
-		      result = mode == SCATTER_ADD ? a + b : a * b;
-		bits[0] = is_bf16 ? et_float_to_bf16(result) : et_float_to_fp16(result);
+		float a = et_half_to_float(bits[0], type), b = et_half_to_float(bits[1], type);
+		bits[0] = et_float_to_half(mode == SCATTER_ADD ? a + b : a * b, type);
 		memcpy(to, bits, sizeof(*bits));
 	} else if (et_type_is_float(type)) {
 		double a = et_element_get_double(to, type), b = et_element_get_double(from, type);
@@ -270,16 +267,6 @@ static enum et_status run_scatter_value(struct et_kernel_ctx *ctx, struct et_eva
 	return scatter(ctx, args, &src, SCATTER_SET, out);
 }
 
-static bool is_row_major(const struct et_view *view)
-{
-	int64_t stride = 1;
-	for (size_t d = view->n_dims; d-- > 0; stride *= view->sizes[d]) {
-		if (view->sizes[d] != 1 && view->strides[d] != stride)
-			return false;
-	}
-	return true;
-}
-
 /* For row-major tensors, in which the elements chosen by each index are adjacent. */
 static void select_rows(const struct et_view *to, const struct et_view *from, size_t dim, const int64_t *indices)
 {
@@ -303,7 +290,7 @@ static enum et_status run_index_select(struct et_kernel_ctx *ctx, struct et_eval
 	struct et_tensor *out = args[3]->tensor;
 	struct et_view from, to, unused;
 	int64_t sizes[ET_MAX_DIMS];
-	size_t dim, n = et_tensor_numel(index);
+	size_t dim, n = et_tensor_numel(index), numel;
 	ET_TRY(et_require_same_type(ctx, self, out));
 	ET_REQUIRE(ctx, index->n_dims <= 1 && et_type_is_integral(index->type), "an index of %s, rank %u",
 		et_scalar_name(index->type), index->n_dims);
@@ -324,7 +311,7 @@ static enum et_status run_index_select(struct et_kernel_ctx *ctx, struct et_eval
 	for (size_t i = 0; i < n; i++)
 		ET_REQUIRE(ctx, indices[i] >= 0 && indices[i] < from.sizes[dim], "index %lld of %lld",
 			(long long)indices[i], (long long)from.sizes[dim]);
-	if (is_row_major(&from) && is_row_major(&to)) {
+	if (et_views_are_dense(&from, &from, &numel) && et_views_are_dense(&to, &to, &numel)) {
 		select_rows(&to, &from, dim, indices);
 		return ET_OK;
 	}
@@ -374,20 +361,11 @@ static enum et_status run_embedding(struct et_kernel_ctx *ctx, struct et_evalue 
 static enum et_status broadcast_mask(struct et_kernel_ctx *ctx, const struct et_tensor *self,
 	const struct et_tensor *mask, struct et_view *ret_self, struct et_view *ret_mask)
 {
-	int64_t sizes[ET_MAX_DIMS];
-	size_t n_dims = self->n_dims > mask->n_dims ? self->n_dims : mask->n_dims;
 	ET_REQUIRE(ctx, mask->type == ET_BOOL || mask->type == ET_UINT8, "a mask of %s", et_scalar_name(mask->type));
 	if (!et_local_copy(ctx, mask, ET_BOOL, ret_mask))
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	et_view_of(ret_self, self);
-	for (size_t d = 0; d < n_dims; d++) {
-		size_t from_end = n_dims - d;
-		int64_t a = from_end <= self->n_dims ? self->sizes[self->n_dims - from_end] : 1;
-		int64_t b = from_end <= mask->n_dims ? mask->sizes[mask->n_dims - from_end] : 1;
-		sizes[d] = a == 1 ? b : a;
-	}
-	ET_REQUIRE(ctx, et_view_broadcast(ret_self, sizes, n_dims) && et_view_broadcast(ret_mask, sizes, n_dims),
-		"the mask does not broadcast to the input");
+	ET_REQUIRE(ctx, et_view_broadcast_both(ret_self, ret_mask), "the mask does not broadcast to the input");
 	return ET_OK;
 }
 

@@ -35,7 +35,6 @@ void *et_local_copy(struct et_kernel_ctx *ctx, const struct et_tensor *tensor, e
 	struct et_view *ret_view)
 {
 	struct et_view from;
-	int64_t stride = 1;
 	size_t n_bytes = et_tensor_numel(tensor) * et_scalar_size(type);
 	void *copy = et_kernel_scratch(ctx, n_bytes + 1);
 	if (!copy)
@@ -49,10 +48,7 @@ void *et_local_copy(struct et_kernel_ctx *ctx, const struct et_tensor *tensor, e
 		et_view_clone(&from, ret_view);
 		ret_view->data = copy;
 		ret_view->type = (uint8_t)type;
-		for (size_t d = from.n_dims; d-- > 0;) {
-			ret_view->strides[d] = stride;
-			stride *= from.sizes[d];
-		}
+		et_view_set_row_major(ret_view);
 		if (et_view_cast(ctx, ret_view, &from) != ET_OK)
 			return NULL;
 	}

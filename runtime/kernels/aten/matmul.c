@@ -80,9 +80,7 @@ static void scale_and_add(const struct et_view *out, const struct et_view *self,
 /* A number of an fp16 or bf16 matrix, or of its float copy. */
 ET_EXPANDED float rounded_at(const void *numbers, int64_t i, const enum et_scalar_type as)
 {
-	return as == ET_FLOAT32    ? ((const float *)numbers)[i]
-	       : as == ET_BFLOAT16 ? et_bf16_to_float(((const uint16_t *)numbers)[i])
-				   : et_fp16_to_float(((const uint16_t *)numbers)[i]);
+	return as == ET_FLOAT32 ? ((const float *)numbers)[i] : et_half_to_float(((const uint16_t *)numbers)[i], as);
 }
 
 /* All matrices have @type, or all are float copies of it. */
@@ -111,8 +109,7 @@ ET_EXPANDED void multiply_rounded_as(const struct product *p, const enum et_scal
 			if (as == ET_FLOAT32)
 				((float *)out->data)[to] = sum;
 			else
-				((uint16_t *)out->data)[to] = type == ET_BFLOAT16 ? et_float_to_bf16(sum)
-										  : et_float_to_fp16(sum);
+				((uint16_t *)out->data)[to] = et_float_to_half(sum, type);
 		}
 	}
 }

@@ -133,22 +133,11 @@ static enum et_status run_elementwise(struct et_kernel_ctx *ctx, const struct el
 	struct et_view views[3];
 	struct et_walk walk;
 	struct et_place place;
-	int64_t sizes[ET_MAX_DIMS] = { 0 };
-	size_t n_dims = y && y->n_dims > x->n_dims ? y->n_dims : x->n_dims;
-	for (size_t d = 0; d < n_dims; d++) {
-		size_t from_end = n_dims - d;
-		int64_t a = from_end <= x->n_dims ? x->sizes[x->n_dims - from_end] : 1;
-		int64_t b = y && from_end <= y->n_dims ? y->sizes[y->n_dims - from_end] : 1;
-		ET_REQUIRE(ctx, a == b || a == 1 || b == 1, "sizes %lld and %lld do not fit", (long long)a,
-			(long long)b);
-		sizes[d] = a == 1 ? b : a;
-	}
-	ET_TRY(et_resize(ctx, out, sizes, n_dims));
-	et_view_of(&views[0], out);
 	et_view_of(&views[1], x);
 	et_view_of(&views[2], y ? y : x);
-	for (size_t v = 1; v < 3; v++)
-		et_view_broadcast(&views[v], sizes, n_dims);
+	ET_REQUIRE(ctx, et_view_broadcast_both(&views[1], &views[2]), "the tensors do not broadcast");
+	ET_TRY(et_resize(ctx, out, views[1].sizes, views[1].n_dims));
+	et_view_of(&views[0], out);
 	et_walk_init(&walk, (const struct et_view *[]){ &views[0], &views[1], &views[2] }, 3);
 	et_place_seek(&place, &walk, 0);
 	for (size_t i = 0, n; i < walk.numel; i += n) {

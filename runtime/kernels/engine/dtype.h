@@ -109,6 +109,16 @@ static inline bool et_type_is_half(enum et_scalar_type type)
 	return type == ET_FLOAT16 || type == ET_BFLOAT16;
 }
 
+/* An element of @type (fp16 or bf16) as float, and back. */
+static inline float et_half_to_float(uint16_t bits, enum et_scalar_type type)
+{
+	return type == ET_BFLOAT16 ? et_bf16_to_float(bits) : et_fp16_to_float(bits);
+}
+static inline uint16_t et_float_to_half(float value, enum et_scalar_type type)
+{
+	return type == ET_BFLOAT16 ? et_float_to_bf16(value) : et_float_to_fp16(value);
+}
+
 /* The result of an operation computed in float, rounded to @type (fp16 or bf16). */
 static inline float et_round_half(float value, enum et_scalar_type type)
 {

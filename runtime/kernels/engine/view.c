@@ -116,6 +116,26 @@ bool et_view_broadcast(struct et_view *view, const int64_t *sizes, size_t n_dims
 	return true;
 }
 
+bool et_view_broadcast_both(struct et_view *a, struct et_view *b)
+{
+	int64_t sizes[ET_VIEW_DIMS];
+	size_t n_dims = a->n_dims > b->n_dims ? a->n_dims : b->n_dims;
+	for (size_t d = 0; d < n_dims; d++) {
+		int64_t of_a = d + a->n_dims < n_dims ? 1 : a->sizes[d + a->n_dims - n_dims];
+		int64_t of_b = d + b->n_dims < n_dims ? 1 : b->sizes[d + b->n_dims - n_dims];
+		sizes[d] = of_a == 1 ? of_b : of_a;
+	}
+	return et_view_broadcast(a, sizes, n_dims) && et_view_broadcast(b, sizes, n_dims);
+}
+
+size_t et_view_set_row_major(struct et_view *view)
+{
+	int64_t stride = 1;
+	for (size_t d = view->n_dims; d-- > 0; stride *= view->sizes[d])
+		view->strides[d] = stride;
+	return (size_t)stride;
+}
+
 static int64_t magnitude(int64_t stride)
 {
 	return stride < 0 ? -stride : stride;

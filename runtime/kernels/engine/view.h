@@ -64,6 +64,10 @@ void et_view_remove(struct et_view *view, size_t dim);
 void et_view_flip(struct et_view *view, size_t dim);
 /* Broadcast to @sizes; false if they do not fit. */
 bool et_view_broadcast(struct et_view *view, const int64_t *sizes, size_t n_dims);
+/* Broadcast both to their common sizes; false if they do not fit. */
+bool et_view_broadcast_both(struct et_view *a, struct et_view *b);
+/* Set the strides of dense, row-major memory. Returns the number of elements. */
+size_t et_view_set_row_major(struct et_view *view);
 
 /* memmove for mostly short pieces: two copies of a fixed size, which may overlap, are cheaper than a call. Both are
  * read before one is written. */
