@@ -105,7 +105,7 @@ INTEGER_TYPES(INTEGER_STORER)
 /* Long runs of fp16 and bf16 use the micro-kernels. */
 enum { LONG_RUN = 16, PART = 128 };
 
-static void load_bfloat16s(void *span, const void *elements, ptrdiff_t stride, size_t n)
+static void load_bf16(void *span, const void *elements, ptrdiff_t stride, size_t n)
 {
 	if (stride != 1 || n < LONG_RUN)
 		load_BFLOAT16_f32(span, elements, stride, n);
@@ -113,7 +113,7 @@ static void load_bfloat16s(void *span, const void *elements, ptrdiff_t stride, s
 		et_span_ukernels()->from_bf16(n, span, elements);
 }
 
-static void store_bfloat16s(void *elements, ptrdiff_t stride, const void *span, size_t n)
+static void store_bf16(void *elements, ptrdiff_t stride, const void *span, size_t n)
 {
 	if (stride != 1 || n < LONG_RUN)
 		store_BFLOAT16_f32(elements, stride, span, n);
@@ -121,7 +121,7 @@ static void store_bfloat16s(void *elements, ptrdiff_t stride, const void *span, 
 		et_span_ukernels()->to_bf16(n, elements, span);
 }
 
-static void load_half(void *span, const void *elements, ptrdiff_t stride, size_t n)
+static void load_fp16(void *span, const void *elements, ptrdiff_t stride, size_t n)
 {
 	if (stride != 1 || n < LONG_RUN)
 		load_FLOAT16_f32(span, elements, stride, n);
@@ -129,7 +129,7 @@ static void load_half(void *span, const void *elements, ptrdiff_t stride, size_t
 		et_ukernels()->from_fp16(n, span, elements);
 }
 
-static void store_half(void *elements, ptrdiff_t stride, const void *span, size_t n)
+static void store_fp16(void *elements, ptrdiff_t stride, const void *span, size_t n)
 {
 	if (stride != 1 || n < LONG_RUN)
 		store_FLOAT16_f32(elements, stride, span, n);
@@ -137,7 +137,7 @@ static void store_half(void *elements, ptrdiff_t stride, const void *span, size_
 		et_ukernels()->to_fp16(n, elements, span);
 }
 
-static void load_half_as_doubles(void *span, const void *elements, ptrdiff_t stride, size_t n)
+static void load_fp16_as_doubles(void *span, const void *elements, ptrdiff_t stride, size_t n)
 {
 	float part[PART];
 	double *to = span;
@@ -153,7 +153,7 @@ static void load_half_as_doubles(void *span, const void *elements, ptrdiff_t str
 	}
 }
 
-static void store_doubles_as_half(void *elements, ptrdiff_t stride, const void *span, size_t n)
+static void store_doubles_as_fp16(void *elements, ptrdiff_t stride, const void *span, size_t n)
 {
 	float part[PART];
 	const double *from = span;
@@ -225,10 +225,10 @@ const struct et_converters et_converters[ET_UINT64 + 1] = {
 		{ load_##name##_f32, load_##name##_f64, load_##name##_i64 },     \
 		{ store_floats_##name, store_##name##_f64, store_##name##_i64 }, \
 	},
-		INTEGER_TYPES(INTEGER_ROW)[ET_FLOAT16] = { { load_half, load_half_as_doubles, load_FLOAT16_i64 },
-			{ store_half, store_doubles_as_half, store_FLOAT16_i64 } },
-	[ET_BFLOAT16] = { { load_bfloat16s, load_BFLOAT16_f64, load_BFLOAT16_i64 },
-		{ store_bfloat16s, store_BFLOAT16_f64, store_BFLOAT16_i64 } },
+		INTEGER_TYPES(INTEGER_ROW)[ET_FLOAT16] = { { load_fp16, load_fp16_as_doubles, load_FLOAT16_i64 },
+			{ store_fp16, store_doubles_as_fp16, store_FLOAT16_i64 } },
+	[ET_BFLOAT16] = { { load_bf16, load_BFLOAT16_f64, load_BFLOAT16_i64 },
+		{ store_bf16, store_BFLOAT16_f64, store_BFLOAT16_i64 } },
 };
 
 et_load_fn et_narrow_loader(enum et_scalar_type type, enum et_compute_class as)
