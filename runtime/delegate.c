@@ -21,7 +21,7 @@ const char *et_queue_kind_name(enum et_queue_kind kind)
 
 static struct et_device device_of(const struct et_backend_entry *entry, uint32_t index)
 {
-	struct et_device device = { .struct_size = sizeof device };
+	struct et_device device = { 0 };
 	entry->ops->device(entry->backend, index, &device);
 	return device;
 }

@@ -22,8 +22,6 @@
 #include "runtime/tensor.h"
 #include "runtime/trace.h"
 
-enum { ET_DELEGATE_INTERFACE = 1 };
-
 enum et_queue_kind {
 	ET_QUEUE_CPU,
 	ET_QUEUE_GPU,
@@ -33,7 +31,6 @@ const char *et_queue_kind_name(enum et_queue_kind kind); /* "cpu", "gpu", "npu" 
 
 /* One device that a backend can use; becomes one queue (kind and number). */
 struct et_device {
-	uint32_t struct_size;
 	enum et_queue_kind kind;
 	char name[64];
 	uint64_t memory_bytes;  /* 0 = the machine's */
@@ -54,7 +51,6 @@ struct et_option {
 
 /* What compile is given. All of it lives as long as the Program, which outlives the compiled. */
 struct et_payload {
-	uint32_t struct_size;
 	const struct et_program *program; /* for et_program_find_named_data */
 	const uint8_t *bytes;             /* followed by ET_SOURCE_PADDING readable bytes */
 	size_t n_bytes;
@@ -71,7 +67,6 @@ struct et_payload {
 
 /* What compile found out. */
 struct et_model_info {
-	uint32_t struct_size;
 	uint32_t n_inputs; /* the first n_inputs arguments are read, the others written */
 	uint32_t n_outputs;
 	bool is_stateful;        /* a context remembers something between runs */
@@ -96,14 +91,9 @@ struct et_completion {
 };
 
 struct et_delegate_ops {
-	uint32_t struct_size;
-	uint32_t interface; /* ET_DELEGATE_INTERFACE */
-	const char *id;     /* as in the program: "XnnpackBackend" */
-	const char *name;   /* as in the configuration: "xnnpack" */
+	const char *id;   /* as in the program: "XnnpackBackend" */
+	const char *name; /* as in the configuration: "xnnpack" */
 
-	/* Find out what is there. ET_E_NOT_FOUND with the reason in @diag: not available here. Loop thread. */
-	enum et_status (*open)(struct et_backend **ret_backend, const struct et_allocator *allocator,
-		const struct et_log *log, struct et_diag *diag);
 	void (*close)(struct et_backend *backend);
 	uint32_t (*n_devices)(const struct et_backend *backend);
 	void (*device)(const struct et_backend *backend, uint32_t index, struct et_device *ret_device);

@@ -115,8 +115,7 @@ static void on_access(void *arg, uint32_t value_index, unsigned access)
 
 static bool has_orders(const struct et_delegate_ops *ops)
 {
-	return ops->struct_size >= offsetof(struct et_delegate_ops, take_orders) + sizeof(ops->take_orders) &&
-	       ops->find_order && ops->take_orders;
+	return ops->find_order && ops->take_orders;
 }
 
 static void look_at_call(struct ordering *o, const struct et_plan_instruction *call)

@@ -32,7 +32,7 @@ static const struct et_backend_entry *find_backend(const struct et_registry *reg
 /* Place of a backend in the order: by its own name, or by the kind of its first device. */
 static uint32_t rank_of(const struct inf_inspect_options *o, const struct et_backend_entry *entry)
 {
-	struct et_device device = { .struct_size = sizeof(device) };
+	struct et_device device = { 0 };
 	const char *kind = "", *name = entry ? entry->ops->name : "portable";
 	if (entry && entry->ops->n_devices(entry->backend) > 0) {
 		entry->ops->device(entry->backend, 0, &device);

@@ -67,7 +67,7 @@ static void check_devices(struct check *c)
 	uint32_t n = c->entry.ops->n_devices(c->entry.backend);
 	say(c, n > 0, "%u device%s", n, n == 1 ? "" : "s");
 	for (uint32_t i = 0; i < n; i++) {
-		struct et_device device = { .struct_size = sizeof device };
+		struct et_device device = { 0 };
 		c->entry.ops->device(c->entry.backend, i, &device);
 		say(c, device.name[0] && device.max_in_flight, "device %u: %s, kind %s, %u runs at once", i,
 			device.name, et_queue_kind_name(device.kind), device.max_in_flight);
@@ -98,7 +98,7 @@ static void check_memory(struct check *c)
 static bool survives(struct check *c, const struct et_payload *payload, bool *ret_was_taken, struct et_diag *diag)
 {
 	struct et_model *model;
-	struct et_model_info info = { .struct_size = sizeof info };
+	struct et_model_info info = { 0 };
 	uint32_t before = n_crashes(c);
 	enum et_readiness readiness;
 	struct et_diag probe = { "" };
@@ -117,11 +117,9 @@ static void check_garbage(struct check *c)
 	uint8_t bytes[4096 + ET_SOURCE_PADDING];
 	uint32_t random = 1;
 	for (size_t k = 0; k < 2 * ET_ARRAY_LEN(sizes); k++) {
-		struct et_payload payload = { .struct_size = sizeof payload,
-			.bytes = bytes,
-			.n_bytes = sizes[k / 2],
-			.method = "forward",
-			.n_args = 2 };
+		struct et_payload payload = {
+			.bytes = bytes, .n_bytes = sizes[k / 2], .method = "forward", .n_args = 2
+		};
 		struct et_diag diag;
 		bool was_taken;
 		for (size_t i = 0; i < sizeof bytes; i++)

@@ -123,7 +123,6 @@ static void device(const struct et_backend *b, uint32_t index, struct et_device 
 {
 	const struct inferd_delegate_device *from = &b->devices[index];
 	*ret_device = (struct et_device){
-		.struct_size = sizeof *ret_device,
 		.kind = et_interface_kind(from->kind),
 		.memory_bytes = from->memory_bytes,
 		.max_in_flight = from->max_in_flight ? from->max_in_flight : 1,
@@ -165,7 +164,7 @@ static enum et_status threads_new(struct et_backend *b, uint32_t index, uint32_t
 		return no_memory(diag);
 	*threads = (struct et_worker_threads){
 		.backend = b,
-		.compute = { .struct_size = sizeof threads->compute, .self = threads, .parallel_for = parallel_for },
+		.compute = { .self = threads, .parallel_for = parallel_for },
 	};
 	if (b->table.threads_rest)
 		threads->compute.rest = rest;
@@ -196,12 +195,6 @@ static const struct et_compute *threads_compute(struct et_worker_threads *thread
 }
 
 /* --- the backend --------------------------------------------------------------------------------------- */
-
-static enum et_status no_open(struct et_backend **ret_backend, const struct et_allocator *allocator,
-	const struct et_log *log, struct et_diag *diag)
-{
-	return et_fail(diag, ET_E_NOT_SUPPORTED, "it is open");
-}
 
 static void backend_free(struct et_backend *b)
 {
@@ -250,11 +243,8 @@ static void make_ops(struct et_backend *b)
 {
 	const struct inferd_delegate *table = &b->table;
 	b->ops = (struct et_delegate_ops){
-		.struct_size = sizeof b->ops,
-		.interface = ET_DELEGATE_INTERFACE,
 		.id = table->id,
 		.name = table->name,
-		.open = no_open,
 		.close = backend_close,
 		.n_devices = n_devices,
 		.device = device,

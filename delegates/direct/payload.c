@@ -209,7 +209,6 @@ enum et_status et_direct_compile(struct et_backend *b, const struct et_payload *
 	}
 	*ret_model = c;
 	*ret_info = (struct et_model_info){
-		.struct_size = sizeof *ret_info,
 		.n_inputs = info.n_inputs,
 		.n_outputs = info.n_outputs,
 		.is_stateful = info.flags & INFERD_DELEGATE_STATEFUL,

@@ -142,7 +142,7 @@ static void test_options(void **state)
 	static const struct et_compile_spec specs[] = { { "factor", (const uint8_t *)"3x", 1 } };
 	static const struct et_option options[] = { { "direct", "factor", "5" } },
 				      wrong[] = { { "direct", "size", "5" } };
-	struct et_payload payload = { .struct_size = sizeof payload, .specs = specs, .n_specs = 1 };
+	struct et_payload payload = { .specs = specs, .n_specs = 1 };
 	for (uint32_t n = 0; n < 2; n++) {
 		struct subject s;
 		rig_set_up(&s);
@@ -166,9 +166,7 @@ static void test_probe(void **state)
 {
 	struct subject s;
 	enum et_readiness readiness;
-	struct et_payload payload = {
-		.struct_size = sizeof payload, .bytes = (const uint8_t *)"more than a word", .n_bytes = 16, .n_args = 2
-	};
+	struct et_payload payload = { .bytes = (const uint8_t *)"more than a word", .n_bytes = 16, .n_args = 2 };
 	rig_set_up(&s);
 	assert_int_equal(rig_begin(&s, &rig_delegate, "double", NULL), ET_OK);
 	assert_int_equal(s.entry.ops->probe(s.entry.backend, &payload, &readiness, &s.diag), ET_OK);
@@ -227,12 +225,8 @@ static enum et_status keep_pieces(void *self, const char *variant, const struct 
 static void test_keep(void **state)
 {
 	struct kept kept = { .n_bytes = 0 };
-	struct et_store store = { .struct_size = sizeof store,
-		.self = &kept,
-		.find = find_kept,
-		.release = release_kept,
-		.keep = keep_pieces };
-	struct et_payload payload = { .struct_size = sizeof payload, .store = &store };
+	struct et_store store = { .self = &kept, .find = find_kept, .release = release_kept, .keep = keep_pieces };
+	struct et_payload payload = { .store = &store };
 	struct subject s;
 	rig_set_up(&s);
 	assert_int_equal(rig_begin(&s, &rig_delegate, "double", &payload), ET_OK);
@@ -558,7 +552,7 @@ static void test_state_on_a_threads(void **state)
 static void test_out_of_memory(void **state)
 {
 	static const struct et_option options[] = { { "direct", "factor", "2" } };
-	struct et_payload payload = { .struct_size = sizeof payload, .options = options, .n_options = 1 };
+	struct et_payload payload = { .options = options, .n_options = 1 };
 	enum et_status status = ET_E_INTERNAL;
 	for (size_t n = 1; status != ET_OK; n++) {
 		struct subject s;

@@ -259,7 +259,7 @@ const struct inferd_delegate rig_delegate = {
 enum et_status rig_begin(struct subject *s, const struct inferd_delegate *table, const char *word,
 	const struct et_payload *payload)
 {
-	struct et_payload own = payload ? *payload : (struct et_payload){ .struct_size = sizeof own };
+	struct et_payload own = payload ? *payload : (struct et_payload){ 0 };
 	own.bytes = (const uint8_t *)word;
 	own.n_bytes = strlen(word);
 	own.n_args = own.n_args ? own.n_args : 2;

@@ -40,12 +40,10 @@ struct subject {
 static void subject_open(struct subject *s, const char *name)
 {
 	static char path[600];
-	struct et_payload payload = { .struct_size = sizeof payload,
-		.bytes = (const uint8_t *)"scale",
-		.n_bytes = 5,
-		.method = "forward",
-		.n_args = 2 };
-	struct et_model_info info = { .struct_size = sizeof info };
+	struct et_payload payload = {
+		.bytes = (const uint8_t *)"scale", .n_bytes = 5, .method = "forward", .n_args = 2
+	};
+	struct et_model_info info = { 0 };
 	struct et_diag diag = { "" };
 	snprintf(path, sizeof path, "%s/%s.so", PLUGINS, name);
 	s->config.path = path;

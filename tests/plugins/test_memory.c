@@ -55,12 +55,11 @@ struct bench {
 static void bench_open(struct bench *b, const char *plugin, const char *payload_text)
 {
 	static char path[600];
-	struct et_payload payload = { .struct_size = sizeof payload,
-		.bytes = (const uint8_t *)payload_text,
+	struct et_payload payload = { .bytes = (const uint8_t *)payload_text,
 		.n_bytes = strlen(payload_text),
 		.method = "forward",
 		.n_args = 2 };
-	struct et_model_info info = { .struct_size = sizeof info };
+	struct et_model_info info = { 0 };
 	snprintf(path, sizeof path, "%s/%s.so", PLUGINS, plugin);
 	b->config.path = path;
 	b->config.host_path = HOST;
@@ -279,12 +278,10 @@ static void test_many_payloads(void **state)
 	static struct et_model *model[MANY];
 	static struct bench regions[REGIONS];
 	struct bench b = { .fd = -1 };
-	struct et_payload payload = { .struct_size = sizeof payload,
-		.bytes = (const uint8_t *)"hoard",
-		.n_bytes = 5,
-		.method = "forward",
-		.n_args = 2 };
-	struct et_model_info info = { .struct_size = sizeof info };
+	struct et_payload payload = {
+		.bytes = (const uint8_t *)"hoard", .n_bytes = 5, .method = "forward", .n_args = 2
+	};
+	struct et_model_info info = { 0 };
 	struct rlimit files, more;
 	enum et_status status = ET_OK;
 	int n = 0;

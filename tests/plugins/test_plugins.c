@@ -302,8 +302,7 @@ static void test_probe(void **state)
 	struct subject s = { 0 };
 	open_plugin(&s, "sync");
 	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
-		struct et_payload payload = { .struct_size = sizeof payload,
-			.bytes = (const uint8_t *)cases[i].payload,
+		struct et_payload payload = { .bytes = (const uint8_t *)cases[i].payload,
 			.n_bytes = strlen(cases[i].payload),
 			.method = "forward" };
 		struct et_diag diag = { "" };

@@ -245,13 +245,10 @@ static enum et_status compile(struct et_backend_entry *entry, const struct et_pr
 	struct et_model **ret_model, struct et_diag *diag)
 {
 	static const uint8_t bytes[64] = "rude";
-	struct et_payload payload = { .struct_size = sizeof payload,
-		.program = program,
-		.bytes = bytes,
-		.n_bytes = 4,
-		.method = "forward",
-		.n_args = 2 };
-	struct et_model_info info = { .struct_size = sizeof info };
+	struct et_payload payload = {
+		.program = program, .bytes = bytes, .n_bytes = 4, .method = "forward", .n_args = 2
+	};
+	struct et_model_info info = { 0 };
 	return entry->ops->compile(entry->backend, &payload, ret_model, &info, diag);
 }
 

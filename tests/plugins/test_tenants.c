@@ -91,13 +91,12 @@ struct part {
 
 static enum et_status make_ready(struct part *part, const struct plugin *p, const char *word, uint64_t tenant)
 {
-	const struct et_payload payload = { .struct_size = sizeof payload,
-		.bytes = (const uint8_t *)word,
+	const struct et_payload payload = { .bytes = (const uint8_t *)word,
 		.n_bytes = strlen(word),
 		.method = "forward",
 		.n_args = 2,
 		.tenant = tenant };
-	struct et_model_info info = { .struct_size = sizeof info };
+	struct et_model_info info = { 0 };
 	*part = (struct part){ .entry = &p->entry };
 	enum et_status status = p->entry.ops->compile(p->entry.backend, &payload, &part->model, &info, &part->diag);
 	if (status)

@@ -297,12 +297,6 @@ static bool copy_config(struct et_backend *b, const struct et_plugin_config *fro
 	return true;
 }
 
-static enum et_status no_open(struct et_backend **ret_backend, const struct et_allocator *allocator,
-	const struct et_log *log, struct et_diag *diag)
-{
-	return et_fail(diag, ET_E_NOT_SUPPORTED, "a plug-in is opened with its configuration");
-}
-
 static uint32_t n_devices(const struct et_backend *b)
 {
 	return b->facts.n_devices;
@@ -360,7 +354,6 @@ struct et_backend *et_plugin_backend_new(const struct et_plugin_config *config, 
 		return NULL;
 	}
 	b->ops = et_plugin_ops;
-	b->ops.open = no_open;
 	b->ops.close = et_plugin_backend_end;
 	b->ops.n_devices = n_devices;
 	b->ops.device = device;

@@ -282,7 +282,7 @@ enum et_status et_plugin_compile(struct et_backend *parent, const struct et_payl
 		return status;
 	}
 	*ret_model = c;
-	*ret_info = (struct et_model_info){ .struct_size = sizeof *ret_info,
+	*ret_info = (struct et_model_info){
 		.n_inputs = c->facts.n_inputs,
 		.n_outputs = c->facts.n_outputs,
 		.is_stateful = c->facts.flags & INFERD_DELEGATE_STATEFUL,
@@ -290,6 +290,7 @@ enum et_status et_plugin_compile(struct et_backend *parent, const struct et_payl
 		.has_free_instances = true,
 		.device = c->facts.device,
 		.n_bytes = (size_t)c->facts.n_bytes + (size_t)c->init.n_payload_bytes,
-		.instance_bytes = (size_t)c->facts.scratch_bytes };
+		.instance_bytes = (size_t)c->facts.scratch_bytes,
+	};
 	return ET_OK;
 }

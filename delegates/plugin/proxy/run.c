@@ -558,8 +558,6 @@ void et_plugin_run_ended(struct et_instance *c, const struct et_plugin_done *don
 }
 
 const struct et_delegate_ops et_plugin_ops = {
-	.struct_size = sizeof(struct et_delegate_ops),
-	.interface = ET_DELEGATE_INTERFACE,
 	.compile = et_plugin_compile,
 	.model_free = et_plugin_model_free,
 	.threads_new = threads_new,
