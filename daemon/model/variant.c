@@ -5,7 +5,7 @@
  * is made here. Where the files are is folder.c's. */
 #include "daemon/model/variant.h"
 #include "daemon/base/text.h"
-#include "delegates/backend_ids.h"
+#include "delegates/known_delegates.h"
 #include "delegates/plugin/proxy/plugin.h"
 
 #include "runtime/base/checked.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The direct adapter, with the delegate of test_rig.c: runs in each way to end, cancels before and behind everything, what it
- * is given, and tables that are not what they should be. */
+/* The direct adapter with the delegate of test_rig.c: every way in which a run can end, cancels at every moment,
+ * what the delegate is given, and tables that must be refused. */
 #include "delegates/direct/test_rig.h"
 
 #include "runtime/platform/platform.h"
@@ -302,9 +302,8 @@ static void buffer_free(struct inferd_delegate_buffer *buffer)
 static const struct inferd_delegate_arg *seen;
 
 /* Through what was imported, where it was. */
-static int execute_on_buffers(struct inferd_delegate_model *delegate_model,
-	struct inferd_delegate_instance *delegate_instance, const struct inferd_delegate_run *run,
-	struct inferd_delegate_message *message)
+static int execute_on_buffers(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
+	const struct inferd_delegate_run *run, struct inferd_delegate_message *message)
 {
 	seen = run->args[1];
 	for (uint32_t i = 0; i < 2; i++) {
@@ -313,7 +312,7 @@ static int execute_on_buffers(struct inferd_delegate_model *delegate_model,
 			assert_ptr_equal((char *)arg->buffer->copy.data + arg->buffer_offset, arg->data);
 		assert_true(!arg->buffer || arg->fd == arg->buffer->copy.fd);
 	}
-	return rig_execute(delegate_model, delegate_instance, run, message);
+	return rig_execute(model, instance, run, message);
 }
 
 static void test_buffers(void **state)
@@ -462,7 +461,7 @@ static void test_tables(void **state)
 			part = "made for version 2.1";
 		} else if (i == 4) {
 			table.threads_parallel_for = some_loop;
-			part = "lane_parallel_for";
+			part = "threads_parallel_for";
 		} else if (i == 5) {
 			table.struct_size = 16;
 			part = "its table has 16 bytes";
@@ -487,7 +486,7 @@ static void test_tables(void **state)
 	rig_tear_down(&s);
 }
 
-/* --- lanes -------------------------------------------------------------------------------------------------- */
+/* --- worker threads ----------------------------------------------------------------------------------------- */
 
 static int some_threads(void *self, uint32_t device, uint32_t n_threads,
 	struct inferd_delegate_worker_threads **ret_threads, struct inferd_delegate_message *message)
@@ -500,11 +499,10 @@ static void no_threads(struct inferd_delegate_worker_threads *threads)
 {
 }
 
-static int instance_on_threads(struct inferd_delegate_model *delegate_model,
-	struct inferd_delegate_worker_threads *threads, struct inferd_delegate_instance **ret_instance,
-	struct inferd_delegate_message *message)
+static int instance_on_threads(struct inferd_delegate_model *model, struct inferd_delegate_worker_threads *threads,
+	struct inferd_delegate_instance **ret_instance, struct inferd_delegate_message *message)
 {
-	return rig_delegate.instance_new(delegate_model, ret_instance, message);
+	return rig_delegate.instance_new(model, ret_instance, message);
 }
 
 static uint32_t model_flags;
@@ -519,13 +517,13 @@ static int init_on_threads(void *self, const struct inferd_delegate_payload *pay
 	return result;
 }
 
-static int reset_nothing(struct inferd_delegate_instance *delegate_instance, struct inferd_delegate_message *message)
+static int reset_nothing(struct inferd_delegate_instance *instance, struct inferd_delegate_message *message)
 {
 	return INFERD_DELEGATE_OK;
 }
 
-/* What a lane has is freed with it, on its thread; a client's state, when the client goes. */
-static void test_state_on_a_threads(void **state)
+/* Worker threads free what they hold on their own thread; so a model that is STATEFUL and ON_THREADS is refused. */
+static void test_state_on_worker_threads(void **state)
 {
 	struct inferd_delegate table = rig_delegate;
 	table.submit = NULL;
@@ -541,7 +539,7 @@ static void test_state_on_a_threads(void **state)
 		model_flags = (i < 2 ? INFERD_DELEGATE_ON_THREADS : 0) | (i ? INFERD_DELEGATE_STATEFUL : 0);
 		assert_int_equal(rig_begin(&s, &table, "double", NULL), i == 1 ? ET_E_NOT_SUPPORTED : ET_OK);
 		if (i == 1)
-			assert_non_null(strstr(s.diag.text, "STATEFUL and ON_LANE"));
+			assert_non_null(strstr(s.diag.text, "STATEFUL and ON_THREADS"));
 		else
 			assert_int_equal(rig_run(&s), ET_OK);
 		rig_tear_down(&s);
@@ -585,7 +583,7 @@ int main(void)
 		cmocka_unit_test(test_buffers),
 		cmocka_unit_test(test_neighbours),
 		cmocka_unit_test(test_tables),
-		cmocka_unit_test(test_state_on_a_threads),
+		cmocka_unit_test(test_state_on_worker_threads),
 		cmocka_unit_test(test_out_of_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -396,7 +396,7 @@ static void test_answers_oddly(void **state)
 			assert_int_equal(n_ends[0] + n_ends[1], k);
 			ask_stats(&entry); /* which finds what else there is to receive */
 			pthread_mutex_lock(&log_lock);
-			while (!strstr(last_error, "answered what nobody asked"))
+			while (!strstr(last_error, "sent an answer without a call"))
 				pthread_cond_wait(&log_changed, &log_lock);
 			last_error[0] = '\0';
 			pthread_mutex_unlock(&log_lock);
