@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The OpenVINO plug-in against a stand-in for the library (fake.c): where it looks, what it sets before it imports
- * anything, what it refuses, and its runs. test_openvino.py does the same with the real one. */
+/* The OpenVINO plug-in with a stand-in for the library (fake.c): where it searches, which properties it sets before an
+ * import, what it refuses, and its runs. test_openvino.py tests it with the real library. */
 #include "delegates/inferd-delegate.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who kills the host processes of a backend, and what a test looks at afterwards. */
+/* A thread that kills the host processes of a backend, and counts of memory and descriptors to compare afterwards. */
 #ifndef TESTS_PLUGINS_KILLER_H
 #define TESTS_PLUGINS_KILLER_H
 

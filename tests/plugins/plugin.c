@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A plug-in for tests, good and bad: what a payload does is what its text says.
+/* A plug-in for tests, in good and bad variants. The text of a payload says what its runs do:
  *
  *     scale        out = 2 * in                     named     out = in * the named data "factor"
  *     state        out = in + number of runs        sizes     returns sizes that nobody allowed

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Several runs at once through one plug-in, whose host may be killed at any moment.
  *
- *     test_many process|thread    nobody is killed in the second */
+ *     test_many process|thread    with thread no host is killed */
 #include "delegates/plugin/proxy/plugin.h"
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory between inferd and a plug-in's host: what is used where it lies, what is copied, what is let go, and what a
- * client that takes its memory away can do.
+/* Memory between inferd and a plug-in's host: what is used where it lies, what is copied, what is released, and what
+ * happens when a client takes its memory away.
  *
  *     test_memory process|thread */
 #include "tests/plugins/killer.h"
@@ -238,8 +238,8 @@ static void test_bounded(void **state)
 	bench_close(&b);
 }
 
-/* More memory, all clients together, than a host can have descriptors: what was used longest ago is forgotten, and shown
- * again when it is next used. */
+/* More memory, all clients together, than a host can have descriptors: what was used longest ago is forgotten, and
+ * shown again when it is next used. */
 static void test_many_regions(void **state)
 {
 	enum { MANY = 1100 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plug-ins, good and bad, through the proxy: what is computed, what is contained, what is said about it.
+/* Good and bad plug-ins through the proxy: results, contained crashes, and error messages.
  *
- *     test_plugins process|thread    the second only for those that do no harm */
+ *     test_plugins process|thread    with thread only plug-ins that do no harm */
 #include "delegates/plugin/proxy/plugin.h"
 #include "delegates/plugin/host/sandbox.h"
 #include "runtime/base/checked.h"
@@ -211,7 +211,8 @@ static void expect_failure(struct subject *s, enum et_status expected, const cha
 		fail_msg("'%s' is not in: %s", text, s->run.run.diag.text);
 }
 
-/* With 300 ms for each run, of which a process that is only kept from running may need more: until one has had enough. */
+/* With 300 ms for each run, of which a process that is only kept from running may need more: until one has had
+ * enough. */
 static void expect_scaled_once(struct subject *s)
 {
 	enum et_status status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hosts that are rude, not broken: every packet of theirs can be read, but its time or its number is unexpected.
+/* Hosts that break the protocol with well-formed packets: at an unexpected time, or with unexpected numbers.
  *
- * The host is this program itself, when inferd starts it; how it behaves is its only option, "manner". */
+ * The proxy starts this program itself as the host; its only option, "manner", says how it behaves. */
 #include "delegates/plugin/proxy/plugin.h"
 #include "delegates/plugin/wire.h"
 #include "delegates/inferd-delegate.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A host, spoken to packet by packet: the order in which things arrive, and what is not as it should be. */
+/* A host, driven packet by packet: packets in any order, and malformed packets. */
 #include "delegates/inferd-delegate.h"
 #include "delegates/plugin/host/serve.h"
 #include "delegates/plugin/wire.h"
@@ -245,8 +245,8 @@ static void test_cancel_during_submit(void **state)
 	assert_int_equal(stop(&h), 0);
 }
 
-/* The plug-in's cancel of a run returns when that run has long ended: the next one begins after that, or the cancel would
- * hit it. */
+/* The plug-in's cancel of a run returns when that run has long ended: the next one begins after that, or the cancel
+ * would hit it. */
 static void test_cancel_outlasts_run(void **state)
 {
 	struct host h;

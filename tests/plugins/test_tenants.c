@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Programs that somebody brought: in a process of their own, whose crashes hurt nobody else. */
+/* Programs of clients: they run in a process for each user, whose crashes affect no other user. */
 #include "tests/plugins/killer.h"
 #include "delegates/plugin/proxy/plugin.h"
 #include "runtime/base/checked.h"

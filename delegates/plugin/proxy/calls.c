@@ -7,8 +7,8 @@
  * for (unattended); otherwise it polls the socket only to notice that it was closed.
  *
  * What must always be true:
- *   - a call is in `calls`, in `waiting`, or in neither. The thread that takes it out of a list (under the lock) ends it, so
- *     a run's completion is called exactly once, whatever the host sends;
+ *   - a call is in `calls`, in `waiting`, or in neither. The thread that takes it out of a list (under the lock) ends
+ *     it, so a run's completion is called exactly once, whatever the host sends;
  *   - no other thread touches an attended call after is_done, or an unattended call after its completion;
  *   - no thread waits for room in the socket: a packet that finds no room is kept, and the watcher sends it. A host
  *     may be busy for as long as a call may take, and a client that ends frees everything at once;
