@@ -181,11 +181,11 @@ struct et_delegate_ops {
 
 	/* Tell the dim order that @model prefers for argument @arg, a tensor of @n_dims dimensions in row-major
 	 * order, which the model has to transpose now. True with the dimensions from outermost to innermost in
-	 * @ret_order; false: row-major order is fine. May be NULL, together with take_orders. */
-	bool (*find_order)(const struct et_model *model, uint32_t arg, uint8_t *ret_order, uint32_t n_dims);
-	/* From now on these @n_args arguments come in the order that find_order told. Called at most once, on compile's
-	 * thread, before the model has an instance. */
-	enum et_status (*take_orders)(struct et_model *model, const uint32_t *args, uint32_t n_args,
+	 * @ret_order; false: row-major order is fine. May be NULL, together with adopt_orders. */
+	bool (*preferred_order)(const struct et_model *model, uint32_t arg, uint8_t *ret_order, uint32_t n_dims);
+	/* From now on these @n_args arguments come in the order that preferred_order told. Called at most once, on
+	 * compile's thread, before the model has an instance. */
+	enum et_status (*adopt_orders)(struct et_model *model, const uint32_t *args, uint32_t n_args,
 		struct et_diag *diag);
 
 	/* The memory that the instances on @threads take now, with what they share. May be NULL: not worth

@@ -268,8 +268,8 @@ static void make_ops(struct et_backend *b)
 		.release_memory = table->buffer_import ? et_direct_release_memory : NULL,
 		.keep = table->keep ? et_direct_keep : NULL,
 		.probe = et_direct_probe,
-		.find_order = table->preferred_order && table->adopt_orders ? et_direct_find_order : NULL,
-		.take_orders = table->preferred_order && table->adopt_orders ? et_direct_take_orders : NULL,
+		.preferred_order = table->preferred_order && table->adopt_orders ? et_direct_preferred_order : NULL,
+		.adopt_orders = table->preferred_order && table->adopt_orders ? et_direct_adopt_orders : NULL,
 	};
 }
 

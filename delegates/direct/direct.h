@@ -21,9 +21,9 @@ struct et_direct_config {
 };
 
 /* Open the delegate @table. On success *ret_entry holds the backend, which ops->close(backend) frees; @table, @log
- * and what @allocator points to must outlive it. @config may be NULL. Answers, with the reason in @diag:
- * ET_E_NOT_FOUND (not available on this machine), ET_E_NOT_SUPPORTED (the table needs a host process), or what the
- * delegate's open answers. Loop thread. */
+ * and what @allocator points to must outlive it. @config may be NULL.
+ * Answers, with the reason in @diag: ET_E_NOT_FOUND (not available on this machine), ET_E_NOT_SUPPORTED (the table
+ * needs a host process), or what the delegate's open answers. Loop thread. */
 enum et_status et_direct_open(struct et_backend_entry *ret_entry, const struct inferd_delegate *table,
 	const struct et_direct_config *config, const struct et_allocator *allocator, const struct et_log *log,
 	struct et_diag *diag);

@@ -116,8 +116,8 @@ enum et_status et_direct_compile(struct et_backend *backend, const struct et_pay
 	struct et_model **ret_model, struct et_model_info *ret_info, struct et_diag *diag);
 void et_direct_model_free(struct et_model *model);
 enum et_status et_direct_keep(struct et_model *model, struct et_diag *diag);
-bool et_direct_find_order(const struct et_model *model, uint32_t arg, uint8_t *ret_order, uint32_t n_dims);
-enum et_status et_direct_take_orders(struct et_model *model, const uint32_t *args, uint32_t n_args,
+bool et_direct_preferred_order(const struct et_model *model, uint32_t arg, uint8_t *ret_order, uint32_t n_dims);
+enum et_status et_direct_adopt_orders(struct et_model *model, const uint32_t *args, uint32_t n_args,
 	struct et_diag *diag);
 
 enum et_status et_direct_instance_new(struct et_model *model, struct et_worker_threads *threads,

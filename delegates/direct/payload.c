@@ -233,7 +233,7 @@ enum et_status et_direct_keep(struct et_model *model, struct et_diag *diag)
 	return et_direct_status(model->backend->table.keep(model->delegate_model, &message), &message, diag);
 }
 
-bool et_direct_find_order(const struct et_model *model, uint32_t arg, uint8_t *ret_order, uint32_t n_dims)
+bool et_direct_preferred_order(const struct et_model *model, uint32_t arg, uint8_t *ret_order, uint32_t n_dims)
 {
 	uint8_t order[INFERD_DELEGATE_MAX_DIMS] = { 0 };
 	if (n_dims > INFERD_DELEGATE_MAX_DIMS ||
@@ -244,7 +244,7 @@ bool et_direct_find_order(const struct et_model *model, uint32_t arg, uint8_t *r
 	return true;
 }
 
-enum et_status et_direct_take_orders(struct et_model *model, const uint32_t *args, uint32_t n_args,
+enum et_status et_direct_adopt_orders(struct et_model *model, const uint32_t *args, uint32_t n_args,
 	struct et_diag *diag)
 {
 	struct inferd_delegate_message message;

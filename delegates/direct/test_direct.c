@@ -39,7 +39,7 @@ static void test_runs(void **state)
 	}
 }
 
-/* What the device can't use where it lies is copied there and back, and counted. */
+/* A misaligned tensor is copied to and from the stage, and the bytes are counted. */
 static void test_misaligned(void **state)
 {
 	struct subject s;
@@ -301,7 +301,7 @@ static void buffer_free(struct inferd_delegate_buffer *buffer)
 
 static const struct inferd_delegate_arg *seen;
 
-/* Through what was imported, where it was. */
+/* Compute through the buffers, where the arguments lie in imported memory. */
 static int execute_on_buffers(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
 	const struct inferd_delegate_run *run, struct inferd_delegate_message *message)
 {
@@ -370,8 +370,8 @@ static void test_buffers(void **state)
 	rig_tear_down(&s);
 }
 
-/* What lies nearest below a tensor may be somebody else's, and let go while the run looks for what it lies in: for the
- * sanitizers to see. */
+/* The memory nearest below a tensor may belong to another client, and be released while the run searches for its own.
+ * Sanitizers would see an access to it. */
 static float below[2 * N];
 static _Atomic(bool) has_gone;
 static _Atomic(unsigned) n_runs;
@@ -432,7 +432,7 @@ static int some_kernel(void *self, struct inferd_delegate_arg *const *args, uint
 	return INFERD_DELEGATE_OK;
 }
 
-/* Tables that ask for what this process does not do, or lack what must be there. */
+/* Tables that only a host process can serve, or that lack a required function, are refused. */
 static void test_tables(void **state)
 {
 	static const struct inferd_delegate_kernel kernel = {
@@ -474,7 +474,7 @@ static void test_tables(void **state)
 			fail_msg("'%s' is not in: %s", part, s.diag.text);
 		rig_tear_down(&s);
 	}
-	/* one of 1.0 ends where 1.0 ended, whatever lies behind */
+	/* a table of 1.0 ends where 1.0 ended: members behind that are not used */
 	struct inferd_delegate old = rig_delegate;
 	struct subject s;
 	rig_set_up(&s);
@@ -546,7 +546,7 @@ static void test_state_on_worker_threads(void **state)
 	}
 }
 
-/* The nth allocation fails, for every n: a status, a sentence, and nothing left. */
+/* The nth allocation fails, for every n: the caller gets a status and a sentence, and no memory is lost. */
 static void test_out_of_memory(void **state)
 {
 	static const struct et_option options[] = { { "direct", "factor", "2" } };

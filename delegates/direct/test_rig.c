@@ -231,7 +231,7 @@ static void cancel(struct inferd_delegate_model *model, struct inferd_delegate_i
 	pthread_mutex_unlock(&instance->lock);
 }
 
-/* What a test of one refusal leaves out or adds. */
+/* The complete table; a test of a refusal changes a copy. */
 const struct inferd_delegate rig_delegate = {
 	.struct_size = sizeof(struct inferd_delegate),
 	.major = INFERD_DELEGATE_MAJOR,
@@ -252,7 +252,7 @@ const struct inferd_delegate rig_delegate = {
 	.keep = keep,
 };
 
-/* --- what the tests have in common ------------------------------------------------------------------------- */
+/* --- set-up ------------------------------------------------------------------------------------------------ */
 
 enum et_status rig_begin(struct subject *s, const struct inferd_delegate *table, const char *word,
 	const struct et_payload *payload)

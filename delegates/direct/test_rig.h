@@ -21,7 +21,7 @@ extern const struct inferd_delegate rig_delegate;
 /* Its execute. */
 int rig_execute(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
 	const struct inferd_delegate_run *run, struct inferd_delegate_message *message);
-/* Where slow waits, under the lock. */
+/* The gate at which `slow` waits, guarded by the lock. */
 extern pthread_mutex_t rig_gate_lock;
 extern pthread_cond_t rig_gate_changed;
 extern bool rig_is_at_gate, rig_is_gate_open;

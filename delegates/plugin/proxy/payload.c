@@ -178,7 +178,8 @@ enum et_status et_plugin_probe_payload(struct et_backend *b, const struct et_pay
 	return status;
 }
 
-/* Have the host forget it, and count what that had of it: with these @flags it let go of the bytes after init. */
+/* Send DESTROY for model @id, and give the room of its payload back, unless the model's @flags dropped that after
+ * init. */
 static void destroy_in_host(struct et_backend *b, uint64_t generation, uint64_t id, uint32_t flags)
 {
 	struct et_plugin_handle handle = { .header = { ET_PLUGIN_DESTROY, sizeof handle, 0 }, .model = id };
