@@ -156,7 +156,7 @@ struct inferd_delegate_device {
 	uint64_t memory_bytes;  /* the device's own memory; 0: it uses the machine's */
 	uint32_t max_in_flight; /* how many runs the host may give to the device at once, 1 to 16 */
 	/* The alignment that the device needs for the data of arguments, a power of two up to 4096; 0 means 64. The
-	 * host copies tensors that lie elsewhere. Exporters align activations to 16. */
+	 * host copies a tensor that is less aligned. Exporters align activations to 16. */
 	uint32_t alignment;
 	uint32_t flags;                 /* enum inferd_delegate_device_flags */
 	uint32_t vendor_id, product_id; /* of PCI or USB, or 0 */
@@ -211,9 +211,8 @@ struct inferd_delegate_payload {
 	const struct inferd_delegate_pair *const *specs; /* compile specs, from the exporter */
 	const char *method;                              /* the method that the payload is part of: "forward" */
 	/* Find bytes that the program keeps beside its payloads, by name: weights that several payloads share. They
-	 * live as long as the payload, begin at a page like it, and have 64 readable bytes behind their end. OK or
-	 * E_NOT_FOUND; in a host process also E_MEMORY and E_INTERNAL. Only while init or probe runs, on the thread
-	 * that runs it. */
+	 * live as long as the payload, and are mapped like it. OK or E_NOT_FOUND; in a host process also E_MEMORY and
+	 * E_INTERNAL. Only while init or probe runs, on the thread that runs it. */
 	void *self; /* pass it to the functions below */
 	int (*named_data)(void *self, const char *key, const uint8_t **ret_bytes, uint64_t *ret_n_bytes);
 	/* A number for the program, the same for all its payloads that exist at the same time, and never 0: payloads
