@@ -17,7 +17,6 @@
 typedef void (*et_range_fn)(void *arg, size_t begin, size_t end);
 
 struct et_compute {
-	uint32_t struct_size;
 	void *self;
 	/* Call @fn over [0, n) in pieces of at least @grain, on the worker's threads; returns when all
 	 * is done. @fn must not fail and must not call back into the table. */

@@ -346,7 +346,6 @@ struct et_payload et_payload_of(const struct et_program *program, const struct e
 {
 	const struct et_delegate_spec *spec = &method->delegates[index];
 	return (struct et_payload){
-		.struct_size = sizeof(struct et_payload),
 		.program = program,
 		.bytes = spec->payload,
 		.n_bytes = spec->n_bytes,
@@ -391,7 +390,7 @@ static enum et_status compile_one(struct et_plan *plan, uint32_t number, const s
 	const struct et_delegate_spec *spec = &plan->spec->delegates[number];
 	struct et_payload payload = et_payload_of(plan->program, plan->spec, number);
 	struct et_model *model = NULL;
-	struct et_model_info info = { .struct_size = sizeof info };
+	struct et_model_info info = { 0 };
 	if (!et_payload_set_options(&payload, options, delegate->ops->name, &plan->pool))
 		return et_plan_no_memory(diag);
 	enum et_status status = delegate->ops->compile(plan->registry->backends[delegate->backend].backend, &payload,

@@ -115,8 +115,7 @@ static void on_access(void *arg, uint32_t value_index, unsigned access)
 
 static bool has_orders(const struct et_delegate_ops *ops)
 {
-	return ops->struct_size >= offsetof(struct et_delegate_ops, take_orders) + sizeof(ops->take_orders) &&
-	       ops->find_order && ops->take_orders;
+	return ops->preferred_order && ops->adopt_orders;
 }
 
 static void look_at_call(struct ordering *o, const struct et_plan_instruction *call)
@@ -129,7 +128,7 @@ static void look_at_call(struct ordering *o, const struct et_plan_instruction *c
 		if (value->tag != ET_TAG_TENSOR)
 			continue;
 		if (o->n_calls[call->index] == 1 && has_orders(delegate->ops) &&
-			delegate->ops->find_order(delegate->model, a, order, value->tensor->n_dims))
+			delegate->ops->preferred_order(delegate->model, a, order, value->tensor->n_dims))
 			want(&o->groups[find(o, value_index)], order);
 		else
 			o->groups[find(o, value_index)].is_fixed = true;
@@ -184,7 +183,7 @@ static enum et_status change(struct ordering *o, struct et_pool *scratch, struct
 		for (uint32_t a = 0; a < call->n_args; a++)
 			if (is_changed(o, plan->args[call->first_arg + a]))
 				args[n++] = a;
-		enum et_status status = n ? delegate->ops->take_orders(delegate->model, args, n, diag) : ET_OK;
+		enum et_status status = n ? delegate->ops->adopt_orders(delegate->model, args, n, diag) : ET_OK;
 		if (status != ET_OK)
 			return status;
 	}

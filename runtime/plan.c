@@ -215,10 +215,7 @@ enum et_status et_plan_keep(const struct et_plan *plan, struct et_diag *diag)
 	enum et_status status = ET_OK;
 	for (uint32_t i = 0; i < plan->spec->n_delegates && !status; i++) {
 		const struct et_plan_delegate *delegate = &plan->delegates[i];
-		if (delegate->model &&
-			delegate->ops->struct_size >=
-				offsetof(struct et_delegate_ops, keep) + sizeof(delegate->ops->keep) &&
-			delegate->ops->keep)
+		if (delegate->model && delegate->ops->keep)
 			status = delegate->ops->keep(delegate->model, diag);
 	}
 	return status;

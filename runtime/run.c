@@ -182,7 +182,7 @@ static enum et_status enqueue_traced(struct et_run *run, const struct et_plan_in
 {
 	const struct et_trace *trace = run->trace;
 	uint32_t pc = run->pc;
-	if (held->ops->struct_size > offsetof(struct et_delegate_ops, profile) && held->ops->profile)
+	if (held->ops->profile)
 		return held->ops->profile(held->instance, args, trace, pc, &run->diag);
 	trace->begin(trace->self, pc);
 	enum et_status status = held->ops->enqueue(held->instance, args, &run->completion, &run->diag);
@@ -193,7 +193,7 @@ static enum et_status enqueue_traced(struct et_run *run, const struct et_plan_in
 
 static void count_copies(struct et_run *run, const struct et_plan_instance *held)
 {
-	if (held->ops->struct_size > offsetof(struct et_delegate_ops, copied_bytes) && held->ops->copied_bytes)
+	if (held->ops->copied_bytes)
 		run->n_copied_bytes += held->ops->copied_bytes(held->instance);
 }
 
@@ -380,7 +380,7 @@ void et_run_resume(struct et_run *run, enum et_status status, const char *reason
 void et_run_wait(struct et_run *run)
 {
 	const struct et_plan_instance *held = run->begun;
-	if (held->ops->struct_size > offsetof(struct et_delegate_ops, wait) && held->ops->wait)
+	if (held->ops->wait)
 		held->ops->wait(held->instance, run->deadline_ns);
 }
 

@@ -26,7 +26,6 @@ struct et_store_piece {
 };
 
 struct et_store {
-	uint32_t struct_size;
 	void *self;
 	/* What was kept as @variant: read-only memory until @ret_handle is released. Answers: ET_E_NOT_FOUND, also for
 	 * something damaged (which is logged and thrown away). Fast. Any thread. */

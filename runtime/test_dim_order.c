@@ -74,7 +74,7 @@ static const uint8_t *wanted(const struct et_model *model, uint32_t arg)
 	return !is_output && memchr(model->letters, '^', model->n) ? other : NULL;
 }
 
-static bool find_order(const struct et_model *model, uint32_t arg, uint8_t *ret_order, uint32_t n_dims)
+static bool preferred_order(const struct et_model *model, uint32_t arg, uint8_t *ret_order, uint32_t n_dims)
 {
 	const uint8_t *order = wanted(model, arg);
 	if (!order || n_dims != 4)
@@ -83,7 +83,7 @@ static bool find_order(const struct et_model *model, uint32_t arg, uint8_t *ret_
 	return true;
 }
 
-static enum et_status take_orders(struct et_model *model, const uint32_t *args, uint32_t n_args, struct et_diag *diag)
+static enum et_status adopt_orders(struct et_model *model, const uint32_t *args, uint32_t n_args, struct et_diag *diag)
 {
 	for (uint32_t i = 0; i < n_args; i++) {
 		assert_true(args[i] < model->n_args && !model->is_taken[args[i]]);
@@ -134,8 +134,6 @@ static enum et_status enqueue(struct et_instance *instance, struct et_evalue *co
 }
 
 static const struct et_delegate_ops ops = {
-	.struct_size = sizeof ops,
-	.interface = ET_DELEGATE_INTERFACE,
 	.id = "TestBackend",
 	.name = "test",
 	.n_devices = n_devices,
@@ -145,8 +143,8 @@ static const struct et_delegate_ops ops = {
 	.instance_new = instance_new,
 	.instance_free = instance_free,
 	.enqueue = enqueue,
-	.find_order = find_order,
-	.take_orders = take_orders,
+	.preferred_order = preferred_order,
+	.adopt_orders = adopt_orders,
 };
 
 static enum et_status run_same(struct et_kernel_ctx *ctx, struct et_evalue *const *args)

@@ -369,7 +369,7 @@ static int start_queues(struct inf_server *server, struct et_diag *diag)
 	pool.has_all_cores = false;
 	for (size_t b = 0; b < registry->n_backends; b++)
 		for (uint32_t d = 0; d < registry->backends[b].ops->n_devices(registry->backends[b].backend); d++) {
-			struct et_device device = { .struct_size = sizeof(device) };
+			struct et_device device = { 0 };
 			registry->backends[b].ops->device(registry->backends[b].backend, d, &device);
 			pool.queue = et_registry_queue(registry, b, d);
 			pool.first_worker = inf_queues_n_plan_workers(queues);

@@ -103,8 +103,6 @@ static uint64_t threads_bytes(const struct et_worker_threads *threads)
 }
 
 static const struct et_delegate_ops ops = {
-	.struct_size = sizeof(ops),
-	.interface = ET_DELEGATE_INTERFACE,
 	.id = "TestBackend",
 	.name = "test",
 	.n_devices = n_devices,

@@ -6,7 +6,7 @@
  * files. */
 #include "daemon/model/variant.h"
 #include "daemon/base/text.h"
-#include "delegates/backend_ids.h"
+#include "delegates/known_delegates.h"
 #include "delegates/plugin/proxy/plugin.h"
 
 #include "runtime/base/checked.h"
@@ -33,7 +33,7 @@ static const struct et_backend_entry *find_backend(const struct et_registry *reg
 /* The place of a backend in the configured order, by its own name or by the kind of its first device. */
 static uint32_t backend_rank(const struct inf_inspect_options *o, const struct et_backend_entry *entry)
 {
-	struct et_device device = { .struct_size = sizeof(device) };
+	struct et_device device = { 0 };
 	const char *kind = "", *name = entry ? entry->ops->name : "portable";
 	if (entry && entry->ops->n_devices(entry->backend) > 0) {
 		entry->ops->device(entry->backend, 0, &device);

@@ -261,7 +261,7 @@ static uint32_t one_device(const struct et_backend *backend)
 
 static void device(const struct et_backend *backend, uint32_t index, struct et_device *ret_device)
 {
-	*ret_device = (struct et_device){ .struct_size = sizeof(*ret_device), .kind = ET_QUEUE_CPU };
+	*ret_device = (struct et_device){ .kind = ET_QUEUE_CPU };
 }
 
 static enum et_status threads_new(struct et_backend *backend, uint32_t index, uint32_t n_threads,
@@ -269,7 +269,6 @@ static enum et_status threads_new(struct et_backend *backend, uint32_t index, ui
 {
 	struct et_worker_threads *threads = calloc(1, sizeof(*threads));
 	assert_non_null(threads);
-	threads->compute.struct_size = sizeof(threads->compute);
 	threads->compute.rest = n_threads > 1 ? rest : NULL;
 	*ret_threads = threads;
 	return ET_OK;
@@ -299,8 +298,7 @@ static void note_rests(void *self, struct inf_item *item, struct inf_worker *wor
 
 static void test_threads_rest_before_the_reply(void **state)
 {
-	static const struct et_delegate_ops ops = { .struct_size = sizeof(ops),
-		.n_devices = one_device,
+	static const struct et_delegate_ops ops = { .n_devices = one_device,
 		.device = device,
 		.threads_new = threads_new,
 		.threads_free = threads_free,

@@ -11,7 +11,7 @@
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/threads.h"
 #include "delegates/xnnpack/warm_up.h"
-#include "delegates/interface.h"
+#include "delegates/convert.h"
 #include "runtime/base/list.h"
 
 #include <pthread.h>
@@ -145,7 +145,7 @@ static int backend_open(const struct inferd_delegate_host *host, void **ret_self
 		return INFERD_DELEGATE_E_INVALID;
 	enum et_status status = make_backend(&backend, &allocator, &diag);
 	*ret_self = backend;
-	return et_interface_result(status, &diag, message);
+	return et_convert_status(status, &diag, message);
 }
 
 static void backend_close(void *self)
@@ -226,7 +226,7 @@ static int init(void *self, const struct inferd_delegate_payload *payload, struc
 	struct et_diag diag = { "" };
 	if (no_option(payload->options, payload->n_options, message))
 		return INFERD_DELEGATE_E_INVALID;
-	return et_interface_result(compile(self, payload, ret_model, ret_info, &diag), &diag, message);
+	return et_convert_status(compile(self, payload, ret_model, ret_info, &diag), &diag, message);
 }
 
 static void destroy(struct inferd_delegate_model *model)
@@ -244,7 +244,7 @@ static int threads_new(void *self, uint32_t index, uint32_t n_threads,
 {
 	struct et_xnn_backend *backend = self;
 	struct et_diag diag = { "" };
-	return et_interface_result(et_xnn_threads_new(ret_threads, &backend->worker_spaces, n_threads, &diag), &diag,
+	return et_convert_status(et_xnn_threads_new(ret_threads, &backend->worker_spaces, n_threads, &diag), &diag,
 		message);
 }
 
@@ -254,7 +254,7 @@ static int instance_on_threads(struct inferd_delegate_model *model, struct infer
 	struct et_diag diag = { "" };
 	enum et_status status = et_xnn_instance_new(ret_instance, model->model, threads, &model->backend->allocator,
 		&diag);
-	return et_interface_result(status, &diag, message);
+	return et_convert_status(status, &diag, message);
 }
 
 static int execute(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
@@ -265,13 +265,13 @@ static int execute(struct inferd_delegate_model *model, struct inferd_delegate_i
 	enum et_status status = run->flags & INFERD_DELEGATE_PROFILE
 					? et_xnn_instance_profile(instance, &model->slices, run, &diag)
 					: et_xnn_instance_run(instance, &model->slices, run->args, &diag);
-	return status == ET_OK ? INFERD_DELEGATE_OK : et_interface_result(status, &diag, message);
+	return status == ET_OK ? INFERD_DELEGATE_OK : et_convert_status(status, &diag, message);
 }
 
 static int persist(struct inferd_delegate_model *model, struct inferd_delegate_message *message)
 {
 	struct et_diag diag = { "" };
-	return et_interface_result(et_xnn_weights_persist(model->model->weights, model->store, &diag), &diag, message);
+	return et_convert_status(et_xnn_weights_persist(model->model->weights, model->store, &diag), &diag, message);
 }
 
 static uint32_t preferred_order(const struct inferd_delegate_model *model, uint32_t arg, uint32_t n_dims,
@@ -285,7 +285,7 @@ static int adopt_orders(struct inferd_delegate_model *model, const uint32_t *arg
 	struct inferd_delegate_message *message)
 {
 	struct et_diag diag = { "" };
-	return et_interface_result(et_xnn_model_reorder(model->model, args, n_args, &diag), &diag, message);
+	return et_convert_status(et_xnn_model_reorder(model->model, args, n_args, &diag), &diag, message);
 }
 
 void et_xnnpack_set_max_instance_bytes(void *self, size_t n_bytes)

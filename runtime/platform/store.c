@@ -462,7 +462,6 @@ enum et_status et_platform_store_bind(struct et_platform_store *store, struct et
 	if (!binding)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "%s: no memory", name);
 	binding->table = (struct et_store){
-		.struct_size = sizeof(binding->table),
 		.self = binding,
 		.find = find,
 		.release = release,

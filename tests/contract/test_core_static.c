@@ -91,8 +91,6 @@ static enum et_status enqueue(struct et_instance *instance, struct et_evalue *co
 }
 
 static const struct et_delegate_ops ops = {
-	.struct_size = sizeof ops,
-	.interface = ET_DELEGATE_INTERFACE,
 	.id = "StubBackend",
 	.n_devices = n_devices,
 	.device = device,

@@ -89,14 +89,14 @@ static void compute(uint32_t taken, float outputs[3][N_OUTPUTS])
 	for (uint32_t i = 0; i < N_ARGS; i++) {
 		uint8_t order[ET_MAX_DIMS] = { 0 };
 		bool would_rather = CHANNELS_LAST >> i & 1;
-		assert_int_equal(test_ops->find_order(model, i, order, 4), would_rather);
-		assert_false(test_ops->find_order(model, i, order, 3));
+		assert_int_equal(test_ops->preferred_order(model, i, order, 4), would_rather);
+		assert_false(test_ops->preferred_order(model, i, order, 3));
 		if (would_rather)
 			assert_memory_equal(order, last, sizeof(last));
 		if (taken >> i & 1) {
-			test_ok(test_ops->take_orders(model, &i, 1, &diag), &diag);
+			test_ok(test_ops->adopt_orders(model, &i, 1, &diag), &diag);
 			set_order(&args[i]);
-			assert_false(test_ops->find_order(model, i, order, 4));
+			assert_false(test_ops->preferred_order(model, i, order, 4));
 		}
 	}
 	test_ok(test_ops->threads_new(test_backend, 0, 1, &threads, &diag), &diag);

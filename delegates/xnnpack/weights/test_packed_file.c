@@ -74,10 +74,7 @@ static enum et_status memory_keep(void *self, const char *variant, const struct 
 static struct memory_store memory_store(void)
 {
 	return (struct memory_store){
-		.table = { .struct_size = sizeof(struct et_store),
-			.find = memory_find,
-			.release = memory_release,
-			.keep = memory_keep },
+		.table = { .find = memory_find, .release = memory_release, .keep = memory_keep },
 	};
 }
 
@@ -87,12 +84,9 @@ static struct et_model *compile(struct memory_store *store, const uint8_t *bytes
 	struct et_model *model;
 	struct et_model_info info;
 	store->table.self = store;
-	struct et_payload payload = { .struct_size = sizeof(payload),
-		.bytes = bytes,
-		.n_bytes = n_bytes,
-		.method = "forward",
-		.n_args = n_args,
-		.store = &store->table };
+	struct et_payload payload = {
+		.bytes = bytes, .n_bytes = n_bytes, .method = "forward", .n_args = n_args, .store = &store->table
+	};
 	test_ok(test_ops->compile(test_backend, &payload, &model, &info, &diag), &diag);
 	return model;
 }

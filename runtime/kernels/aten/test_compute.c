@@ -478,7 +478,7 @@ static void parallel_for(void *self, et_range_fn fn, void *arg, size_t n, size_t
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
-static const struct et_compute threaded = { .struct_size = sizeof(threaded), .parallel_for = parallel_for };
+static const struct et_compute threaded = { .parallel_for = parallel_for };
 
 static void call_in(const char *name, struct et_evalue *const *args, const struct et_compute *compute)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every id has its sentence, and it fits where it is shown. */
-#include "delegates/backend_ids.h"
+/* Every known delegate id has a sentence, and the sentence fits where it is shown. */
+#include "delegates/known_delegates.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The few fields of foreign payloads that tell what they are for.
+/* Read the few fields of other delegates' payloads that say which chip they were made for, and check their headers.
  *
- * The formats are the exporters' of ExecuTorch 1.5 (backends/arm, qualcomm, mediatek, nxp, openvino). A payload that
- * fails here is broken or another one's; one that passes may still be refused by its engine, which knows more.
+ * The formats are those of the exporters of ExecuTorch 1.5 (backends/arm, qualcomm, mediatek, nxp, openvino). A payload
+ * that fails here is broken, or belongs to another delegate. A payload that passes may still be refused by its engine,
+ * which checks more.
  *
  * What must always be true: every byte read lies in the payload or the spec, whatever these say. */
-#include "delegates/payload_target.h"
+#include "delegates/payload_format.h"
 
 #include "runtime/base/checked.h"
 #include "runtime/program/flatbuffer.h"
@@ -32,9 +33,9 @@ static const struct et_compile_spec *find_spec(const struct et_delegate_spec *sp
 	return NULL;
 }
 
-/* --- what for -------------------------------------------------------------------------------------- */
+/* --- the target ------------------------------------------------------------------------------------ */
 
-/* The value of a spec as it is, without what is not for people's eyes. */
+/* Copy the value of a spec, without the bytes that are not printable ASCII. */
 static void copy_spec(const struct et_delegate_spec *from, const char *key, char *text, size_t room)
 {
 	const struct et_compile_spec *spec = find_spec(from, key);
@@ -62,7 +63,7 @@ static void qnn_target(const struct et_delegate_spec *from, char *text, size_t r
 		snprintf(text, room, arch ? "SoC %d, Hexagon V%d" : "SoC %d", model, arch);
 }
 
-const char *et_target_text(const struct et_delegate_spec *spec, char *text, size_t room)
+const char *et_payload_format_target(const struct et_delegate_spec *spec, char *text, size_t room)
 {
 	static const struct {
 		const char *id, *key;
@@ -77,7 +78,7 @@ const char *et_target_text(const struct et_delegate_spec *spec, char *text, size
 	return text;
 }
 
-/* --- which format ---------------------------------------------------------------------------------- */
+/* --- the header ------------------------------------------------------------------------------------ */
 
 static enum et_status too_short(size_t n_bytes, size_t n_header, struct et_diag *diag)
 {
@@ -121,7 +122,7 @@ static enum et_status check_vgf(const uint8_t *bytes, size_t n_bytes, struct et_
 	return ET_OK;
 }
 
-/* Magic, signature, size of the context binary; another magic is a DLC, of which nothing is known here. */
+/* Magic, signature, size of QNN's context binary. A payload with another magic is a DLC, which is not checked. */
 static enum et_status check_qnn(const uint8_t *bytes, size_t n_bytes, struct et_diag *diag)
 {
 	enum { HEADER = 256, MAGIC = 0x5678ABCD, SIZE = 12 };
@@ -152,7 +153,7 @@ static enum et_status check_neuropilot(const uint8_t *bytes, size_t n_bytes, str
 	return ET_OK;
 }
 
-/* Offset and size of custom data, weights and model, one after the other; only what is for the CPU begins so. */
+/* Offset and size of custom data, weights and model, one after the other. Only payloads for the CPU begin like this. */
 static enum et_status check_openvino(const struct et_delegate_spec *spec, struct et_diag *diag)
 {
 	static const char *const names[] = { "custom data", "weights", "model" };
@@ -175,7 +176,7 @@ static enum et_status check_openvino(const struct et_delegate_spec *spec, struct
 	return ET_OK;
 }
 
-enum et_status et_target_check(const struct et_delegate_spec *spec, struct et_diag *diag)
+enum et_status et_payload_format_check(const struct et_delegate_spec *spec, struct et_diag *diag)
 {
 	static const struct {
 		const char *id;

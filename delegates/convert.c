@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between the runtime's words and those of inferd-delegate.h: results, kinds of devices, what came out of a run.
+/* Convert between the runtime's types and those of inferd-delegate.h.
  *
- * The interface has fewer results than the runtime has statuses: those that somebody does something about. A sentence
- * always goes along. */
-#include "delegates/interface.h"
+ * The public interface has fewer results than the runtime has statuses: only those that a caller acts on. So a status
+ * that goes through a result comes back as the first status of that result. A sentence always travels with it. */
+#include "delegates/convert.h"
 
 #include <stdio.h>
 
@@ -11,7 +11,7 @@ static const struct {
 	enum et_status status;
 	int result;
 } pairs[] = {
-	/* the first of a result is what it becomes */
+	/* several statuses become one result; a result becomes the first status listed for it */
 	{ ET_OK, INFERD_DELEGATE_OK },
 	{ ET_E_INVALID_PROGRAM, INFERD_DELEGATE_E_INVALID },
 	{ ET_E_DELEGATE_INVALID_COMPATIBILITY, INFERD_DELEGATE_E_INVALID },
@@ -29,7 +29,7 @@ static const struct {
 	{ ET_E_OUT_OF_RESOURCES, INFERD_DELEGATE_E_LIMIT },
 };
 
-enum et_status et_interface_status(int result, const char *text, struct et_diag *diag)
+enum et_status et_convert_result(int result, const char *text, struct et_diag *diag)
 {
 	enum et_status status = ET_E_INTERNAL;
 	if (result == INFERD_DELEGATE_OK)
@@ -40,7 +40,7 @@ enum et_status et_interface_status(int result, const char *text, struct et_diag 
 	return et_fail(diag, status, "%.255s", text[0] ? text : "the delegate does not say why");
 }
 
-int et_interface_result(enum et_status status, const struct et_diag *diag, struct inferd_delegate_message *message)
+int et_convert_status(enum et_status status, const struct et_diag *diag, struct inferd_delegate_message *message)
 {
 	if (status == ET_OK)
 		return INFERD_DELEGATE_OK;
@@ -53,19 +53,19 @@ int et_interface_result(enum et_status status, const struct et_diag *diag, struc
 	return INFERD_DELEGATE_E_INTERNAL;
 }
 
-enum et_queue_kind et_interface_kind(uint32_t kind)
+enum et_queue_kind et_convert_kind(uint32_t kind)
 {
 	return kind == INFERD_DELEGATE_CPU ? ET_QUEUE_CPU : kind == INFERD_DELEGATE_GPU ? ET_QUEUE_GPU : ET_QUEUE_NPU;
 }
 
-enum et_readiness et_interface_readiness(uint32_t readiness)
+enum et_readiness et_convert_readiness(uint32_t readiness)
 {
 	return readiness == INFERD_DELEGATE_READY       ? ET_READINESS_READY
 	       : readiness == INFERD_DELEGATE_RECOMPILE ? ET_READINESS_RECOMPILE
 							: ET_READINESS_NO;
 }
 
-size_t et_interface_n_bytes(const struct et_tensor *tensor, bool is_output)
+size_t et_convert_arg_n_bytes(const struct et_tensor *tensor, bool is_output)
 {
 	size_t numel = et_tensor_numel(tensor);
 	if (is_output && tensor->capacity > numel)
@@ -83,7 +83,7 @@ static enum et_status refuse_sizes(const int32_t *sizes, uint32_t n_dims, uint32
 		"the delegate gave output %u the sizes [%s], which the program does not allow", number, text);
 }
 
-enum et_status et_interface_take_output(struct et_evalue *to, const int32_t *sizes, int64_t i, double d, uint64_t room,
+enum et_status et_convert_output(struct et_evalue *to, const int32_t *sizes, int64_t i, double d, uint64_t room,
 	uint32_t number, struct et_diag *diag)
 {
 	if (to->tag == ET_TAG_INT)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Foreign payloads: what they say they are for, and each field that can be wrong. */
-#include "delegates/payload_target.h"
+/* Payloads of other delegates: the target that they name, and each header field that can be wrong. */
+#include "delegates/payload_format.h"
 
 #include "runtime/base/checked.h"
 
@@ -24,7 +24,7 @@ static void expect(const char *id, const char *device, const uint8_t *bytes, siz
 	struct et_compile_spec specs[] = { { "device", (const uint8_t *)device, strlen(device) } };
 	struct et_delegate_spec spec = { id, bytes, n_bytes, specs, 1 };
 	struct et_diag diag = { "" };
-	enum et_status status = et_target_check(&spec, &diag);
+	enum et_status status = et_payload_format_check(&spec, &diag);
 	if (status != (says ? ET_E_INVALID_PROGRAM : ET_OK) || (says && !strstr(diag.text, says)))
 		fail_msg("%s: status %d, '%s' instead of '%s'", id, status, diag.text, says ? says : "");
 }
@@ -108,7 +108,7 @@ static void expect_text(const char *id, const char *key, const void *value, size
 	char text[32];
 	struct et_compile_spec specs[] = { { "other", (const uint8_t *)"x", 1 }, { key, value, n } };
 	struct et_delegate_spec spec = { id, NULL, 0, specs, 2 };
-	assert_string_equal(et_target_text(&spec, text, sizeof text), says);
+	assert_string_equal(et_payload_format_target(&spec, text, sizeof text), says);
 }
 
 static void test_texts(void **state)
@@ -128,7 +128,7 @@ static void test_texts(void **state)
 		char text[32];
 		struct et_compile_spec specs[] = { { "qnn_compile_spec", qnn, n } };
 		struct et_delegate_spec spec = { "QnnBackend", NULL, 0, specs, 1 };
-		et_target_text(&spec, text, sizeof text);
+		et_payload_format_target(&spec, text, sizeof text);
 	}
 }
 

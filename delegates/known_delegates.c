@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What each delegate id stands for, from ExecuTorch 1.5's backends/ folder.
  *
- * A delegated file holds no second copy of its graph for the CPU, so what helps is nearly always another file of the
- * same model: the sentence says so instead of leaving somebody to look for a setting. */
-#include "delegates/backend_ids.h"
+ * A file that was exported for a delegate holds no second copy of its graph for the CPU, so what helps is nearly always
+ * another file of the same model. The sentence says so, or the user would search for a setting that does not exist. */
+#include "delegates/known_delegates.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 static const struct et_known_delegate known[] = {
 	{ "CoreMLBackend", "Apple's Core ML", APPLE, OTHER_FILE },
 	{ "CudaBackend", "NVIDIA's GPUs, by AOTInductor",
-		"its payload is a C++ library made for PyTorch's run time and one GPU generation", OTHER_FILE },
+		"its payload is a C++ library made for PyTorch's runtime and one GPU generation", OTHER_FILE },
 	{ "EnnBackend", "Samsung's Exynos NPUs, by ENN", "it needs Samsung's libenn_public_api_cpp.so and its NPU",
 		PLUGIN("EnnBackend") },
 	{ "EthosUBackend", "Arm's Ethos-U NPUs", "it needs the kernel driver ethosu (/dev/accel) or Arm's /dev/ethosu0",
@@ -23,8 +23,7 @@ static const struct et_known_delegate known[] = {
 	{ "MLXBackend", "Apple's GPUs, by MLX", APPLE, OTHER_FILE },
 	{ "MPSBackend", "Apple's GPUs, by Metal Performance Shaders", APPLE, OTHER_FILE },
 	{ "MetalBackend", "Apple's GPUs, by Metal", APPLE, OTHER_FILE },
-	{ "NativeBackend", "ExecuTorch's own experimental run time", "nothing but that run time can read it",
-		OTHER_FILE },
+	{ "NativeBackend", "ExecuTorch's own experimental runtime", "only that runtime can read it", OTHER_FILE },
 	{ "NeuropilotBackend", "MediaTek's NPUs, by NeuroPilot",
 		"it needs MediaTek's libneuronusdk_adapter.mtk.so and the chip it was compiled for",
 		PLUGIN("NeuropilotBackend") },
@@ -35,14 +34,14 @@ static const struct et_known_delegate known[] = {
 		"inferd.conf" },
 	{ "QnnBackend", "Qualcomm's NPUs (Hexagon), by QNN",
 		"it needs Qualcomm's libQnnHtp.so and the chip it was compiled for", PLUGIN("QnnBackend") },
-	{ "TOSABackend", "a look at its TOSA graph", "it holds no code for any machine", OTHER_FILE },
+	{ "TOSABackend", "inspection of its TOSA graph", "it holds no code for any machine", OTHER_FILE },
 	{ "VgfBackend", "Vulkan's ML extensions, by Arm's VGF",
 		"it needs a Vulkan driver with VK_ARM_tensors and VK_ARM_data_graph", PLUGIN("VgfBackend") },
 	{ "VulkanBackend", "GPUs, by Vulkan or WebGPU", "this inferd has no backend for it", OTHER_FILE },
 	{ "XnnpackBackend", "CPUs, by XNNPACK", "XNNPACK could not be started", "see the log of inferd for why" },
 };
 
-/* Operators that are no part of ATen: their exporters leave a program without a delegate. */
+/* Operators outside ATen, by namespace. Their exporters write no delegate into the program. */
 static const struct {
 	const char *space, *text;
 } spaces[] = {
