@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inputs and outputs of a run: checked, then bound or copied.
+/* Inputs and outputs of a run: check them, then bind or copy them.
  *
- * Checking changes nothing but the shapes of dynamic inputs in the frame, so a run that is refused has not touched
- * the Method's state. An io whose Plan allows it lies in the caller's memory, unless that memory is not aligned
- * for its type, or an output's overlaps what another input or output is bound to: then it is copied where
- * the program planned memory for it, and refused where not.
+ * A check changes nothing but the shapes of dynamic inputs in the frame, so a refused run has not touched the Method's
+ * state. If the Plan allows it (zero_copy), an input or output is bound: it lies in the caller's memory. It is copied
+ * instead if that memory is not aligned for its type, or if an output's memory overlaps another input or output. The
+ * copy needs memory that the program planned; without it the run is refused.
  *
- * A number among the inputs that no instruction reads was baked into the program when it was exported: another
- * value would be ignored in silence, so it is refused, as the original does for every number. */
+ * A scalar input that no instruction reads was baked into the program at export. Another value would be ignored
+ * silently, so it is refused. ExecuTorch compares every scalar input in this way. */
 #include "runtime/base/checked.h"
 #include "runtime/method_internal.h"
 
@@ -134,7 +134,7 @@ static bool overlaps(const struct et_io *a, size_t n_a, const struct et_io *b, s
 	return n_a && n_b && at_a && at_b && at_a < at_b + n_b && at_b < at_a + n_a;
 }
 
-/* Whether binding output @index would let it share memory with an input or another output. */
+/* Whether output @index, if bound, would share memory with an input or another output. */
 static bool is_shared(const struct et_run *run, uint32_t index)
 {
 	const struct et_plan_info *info = &run->method->plan->info;
@@ -199,7 +199,8 @@ static enum et_status finish_output_tensor(struct et_run *run, uint32_t index, c
 	if (n_bytes > io->tensor.n_bytes)
 		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT, "output %u: room for %zu bytes, but it takes %zu",
 			index, io->tensor.n_bytes, n_bytes);
-	memmove(io->tensor.data, tensor->data, n_bytes); /* both may be the caller's, who may overlap them */
+	/* memmove: both may be the caller's memory, which may overlap */
+	memmove(io->tensor.data, tensor->data, n_bytes);
 	io->copied = true;
 	run->n_copied_bytes += n_bytes;
 	return ET_OK;

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A Method: what one client keeps between runs.
  *
- * The state lies in one piece, or two: its own, and what it shares with Methods of the Program's other methods. A run
- * works on it directly. A run that is cut short leaves it half changed; so where a piece is small (ROLLBACK_MAX) begin
- * keeps a copy, and a run that does not end well puts it back as if it had never been. A larger piece is lost then, and
- * so is one of which a delegate holds a part that cannot be copied: runs that would work on it answer ET_E_STATE_LOST
- * until somebody resets it. Scalars and dynamic sizes are only taken over when a run ends well.
+ * The state is one memory block, or two: the Method's private state, and the state that it shares with Methods of the
+ * Program's other methods. A run works directly on it, so a run that is cut short leaves it half changed. If a block is
+ * small (ROLLBACK_MAX), et_method_begin keeps a copy, and a failed run puts it back. Otherwise the state is lost: it is
+ * too large, or a delegate holds a part of it that cannot be copied. Runs then answer ET_E_STATE_LOST until
+ * et_method_reset. Scalars and dynamic sizes are stored only when a run ends well, so they need no copy.
  *
- * What is shared lies in the Method that was made first, and the others point there. It begins with the initial values of
- * all methods, at once, so that it does not matter who is first and who joins later; its own go last, since methods of a
- * program that was not planned so may have their own there. (The original copies a method's initial values when it loads
- * that method, over what others may have made of them.)
+ * Shared state lies in the Method that was made first; the others point to it. It starts with the initial values of all
+ * methods at once, so the order in which Methods are made does not matter. The Method's own initial values are copied
+ * last, because methods of a program that was not planned for sharing may have their own there. (ExecuTorch copies a
+ * method's initial values when it loads that method, over what other methods have written.)
  *
- * A worker_index that a MoveCall rebinds refers to its own tensor again in each run; the original lets the last run's
- * binding stay, which no exporter relies on.
+ * A value that a MoveCall rebinds refers to its own tensor again in each run. ExecuTorch keeps the last run's binding;
+ * no exporter relies on that.
  *
- * A stateful delegate's context is made when the Method first calls it, on that worker_index's lane, and stays there:
- * the same Method on another worker_index is refused, since contexts live on the thread that made them. */
+ * A stateful delegate's instance is made when the Method first calls it, on that worker's threads, and stays there.
+ * The same Method on another worker is refused, unless the delegate's instances are free to move
+ * (has_free_instances). */
 #include "runtime/base/checked.h"
 #include "runtime/method_internal.h"
 
@@ -24,8 +25,8 @@
 
 enum { LINE = 64, ROLLBACK_MAX = 64 * 1024 };
 
-/* Room for @n_bytes on a line of its own. Nothing overflows: all arenas together can be counted (program_method.c), and the
- * rest is less than what the Plan takes itself. */
+/* Reserve @n_bytes, aligned to a cache line. Nothing overflows: the sum of all arenas was checked
+ * (program_method.c), and the rest is less than what the Plan itself takes. */
 static size_t take(size_t *used, size_t n_bytes)
 {
 	size_t at = (*used + LINE - 1) & ~(size_t)(LINE - 1);
@@ -49,7 +50,7 @@ static void reset_scalars(struct et_method *method)
 	}
 }
 
-/* Of its states the first @n. */
+/* Reset the first @n of the Method's states, its scalars, sizes and instances. */
 static void reset(struct et_method *method, int n)
 {
 	const struct et_plan *plan = method->plan;
@@ -72,7 +73,7 @@ static void reset(struct et_method *method, int n)
 	}
 	for (uint32_t i = 0; method->instances && i < plan->spec->n_delegates; i++) {
 		struct et_plan_instance *held = &method->instances[i].held;
-		/* one that can't be reset is made anew at the next call */
+		/* an instance that cannot be reset is made anew at the next call */
 		if (held->instance && (!held->ops->instance_reset || held->ops->instance_reset(held->instance))) {
 			held->ops->instance_free(held->instance);
 			held->instance = NULL;
@@ -247,7 +248,7 @@ struct et_plan_instance *et_method_instance(struct et_method *method, uint32_t w
 		return NULL;
 	}
 	if (!plan->workers[worker_index].thread_sets[delegate->backend]) {
-		*ret_status = et_fail(diag, ET_E_INVALID_STATE, "worker %u has no lane for %s", worker_index,
+		*ret_status = et_fail(diag, ET_E_INVALID_STATE, "worker %u has no threads for backend %s", worker_index,
 			delegate->ops->id);
 		return NULL;
 	}
@@ -255,7 +256,7 @@ struct et_plan_instance *et_method_instance(struct et_method *method, uint32_t w
 		instance = own_instance(method, worker_index, index, ret_status, diag);
 	else
 		instance = &plan->workers[worker_index].instances[index];
-	/* acquire: pairs with the release of whoever resumed the run that held it */
+	/* acquire: pairs with the release by the thread that resumed the run that used it */
 	if (instance && atomic_load_explicit(&instance->is_busy, memory_order_acquire)) {
 		*ret_status = et_fail(diag, ET_E_INVALID_STATE, "the instance of %s on worker %u is busy",
 			delegate->ops->id, worker_index);

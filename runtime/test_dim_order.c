@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tensors between delegates that would rather have them in another order. The test delegate adds its payload's first digit
- * to each element, wherever that lies; '<' says that it wants its inputs channels last, '>' its output, '^' its inputs in
- * yet another order. It fails the test where an argument lies otherwise than it was told. */
+/* Dim orders of tensors between delegates that prefer another one. The test delegate adds its payload's first digit to
+ * each element. In the payload, '<' means that it wants its inputs channels last, '>' its output, '^' its inputs in a
+ * third order. It fails the test if an argument has another dim order than it was told. */
 #include "runtime/base/checked.h"
 #include "runtime/plan_internal.h"
 #include "tests/support/method_rig.h"

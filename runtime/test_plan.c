@@ -236,7 +236,7 @@ static void moves_that_change_the_kind(void **state)
 {
 	mk_arena(&mk, 64);
 	mk_move(&mk, planned(0, 1), mk_int(&mk, 1));
-	refuses(ET_E_INVALID_PROGRAM, "instruction 0: moves a Tensor to a slot that holds a Int");
+	refuses(ET_E_INVALID_PROGRAM, "instruction 0: moves a Tensor to a value that holds a Int");
 }
 
 static void moves_of_lists(void **state)
@@ -474,8 +474,8 @@ static void so_many_inputs_are_copied(void **state)
 	assert_false(rig.info->inputs[0].zero_copy);
 }
 
-/* Whether a tensor that is written first and read last is taken for state, where @n_blocks of @n_jumps each, between the two,
- * are found one in each sweep: each is reached from the one behind it. */
+/* Whether a tensor that is written first and read last is called state. Between the two lie @n_blocks of @n_jumps each;
+ * each block is reached from the one behind it, so a sweep finds only one more. */
 static bool is_state_beyond(int n_blocks, int n_jumps, int n_values)
 {
 	mk_arena(&mk, 64);
@@ -561,42 +561,10 @@ static void steps_of_what_is_moved(void **state)
 	assert_int_equal(most_steps(), 900 * (3 + 3 + 3));
 }
 
-/* --- sorting ---------------------------------------------------------------------------------------------- */
-
-static void items_come_by_key_and_stay_where_keys_are_one(void **state)
-{
-	enum { MOST = 300 };
-	static struct et_sort_item items[MOST], room[MOST];
-	/* of bits in the middle, all bits, and few of them */
-	const uint64_t masks[] = { 0xfff0, UINT64_MAX, 3, 0, UINT64_C(1) << 63 };
-	uint64_t key = 1;
-	(void)state;
-	for (uint32_t round = 0; round < 5 * MOST; round++) {
-		uint32_t n = round / 5;
-		bool has[MOST] = { false };
-		uint64_t before = 0, after = 0;
-		for (uint32_t i = 0; i < n; i++) {
-			key = key * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-			items[i] = (struct et_sort_item){ (key ^ key >> 33) & masks[round % 5], i };
-			before += items[i].key * (i + 1);
-		}
-		et_sort_items(items, room, n);
-		for (uint32_t i = 0; i < n; i++) {
-			assert_true(items[i].index < n && !has[items[i].index]);
-			has[items[i].index] = true;
-			after += items[i].key * (items[i].index + 1);
-			assert_true(!i || items[i - 1].key < items[i].key ||
-				    (items[i - 1].key == items[i].key && items[i - 1].index < items[i].index));
-		}
-		assert_true(before == after); /* each key is still its own index's */
-	}
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(items_come_by_key_and_stay_where_keys_are_one),
 		TEST(all_missing_operators_are_named),
 		TEST(many_missing_operators_are_counted),
 		TEST(operators_are_held),

@@ -65,8 +65,9 @@ static void begin_method(const char *name, int64_t n_shared)
 	mk_arena(&mk, n_shared);
 }
 
-/* forward(x): h += x, answers h + h; set(x): h = x, without reading it; get(): h itself; apart(x): x + x; steps(x): a
- * buffer that only it has, at 128: s += x, answers s + h; number(): 7, without any arena. @h and @s: their initial values. */
+/* The methods: forward(x): h += x, returns h + h; set(x): h = x, without reading h; get(): returns h; apart(x): x + x;
+ * steps(x): s += x, returns s + h, with a buffer s at 128 that only it has; number(): 7, without any arena. @h_initial
+ * and @s_initial: the buffers' initial values. */
 static void make_methods(int64_t n_shared, uint32_t h_initial, uint32_t s_initial)
 {
 	begin_method("forward", n_shared);
@@ -295,7 +296,8 @@ static void another_program_does_not_share(void **state)
 	et_program_unref(first);
 }
 
-/* Arenas of other sizes, of another number, or a single method that has any: whatever that is, it was not planned to be shared. */
+/* Arenas of different sizes, another number of arenas, or only one method with arenas: none of these was planned by
+ * share_mutable_buffers. */
 static void other_arenas_are_not_shared(void **state)
 {
 	static const struct {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is kept of programs in a folder: found again for the same bytes and for no others, whatever happens to its files. */
+/* The store in a folder: saved data is found again for the same program bytes and for no others, whatever happens to
+ * the folder's files. */
 #include "runtime/platform/platform.h"
 
 #include <dirent.h>
