@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages to packets and back: the only place that knows protobuf-c.
+/* Messages to packets and back. Only this file knows protobuf-c.
  *
- * protobuf-c unpacks into structs of its own, which know nothing of bounds, let a NUL hide inside a string and keep
- * every message in a piece of memory of its own. So a second step goes over them with the table of fields in
- * message_fields.h, checks each and fills our struct. Encoding is the same table the other way round.
+ * protobuf-c unpacks into generated structs. It does not check bounds, does not see a NUL inside a string, and
+ * allocates memory for every message. So a second step walks the generated structs with the table of fields in
+ * message_fields_internal.h, checks each field and fills our struct. Encoding uses the same table in the other
+ * direction.
  *
  * What must always be true:
- *   - All memory comes from the codec's pool, within the budget of the message at hand. protobuf-c copes with an
+ *   - All memory comes from the codec's pool, within the budget of the current message. protobuf-c can handle an
  *     allocator that refuses.
- *   - In front of each piece lies its size: that is how a string that came with a NUL inside is found out, since
- *     it is then shorter than its piece.
- *   - The request that runs a model allocates nothing and copies nothing but a few numbers. */
+ *   - The size of each allocation is stored in front of it. A received string with a NUL inside is shorter than its
+ *     allocation; that is how it is detected.
+ *   - Decoding an Infer request allocates nothing and copies only a few numbers. */
 #include "ipc/message.h"
 
 #include "runtime/base/checked.h"
@@ -25,7 +26,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ipc/message_fields.h"
+#include "ipc/message_fields_internal.h"
 
 #define SAME(a, b) _Static_assert((int)(a) == (int)(b), #a " is the number on the wire")
 SAME(INF_REQUEST_CANCEL, INFERD__WIRE__REQUEST__BODY_CANCEL);
@@ -118,7 +119,7 @@ static void codec_begin(struct inf_codec *codec, size_t budget)
 	codec->refused = false;
 }
 
-/* Not zeroed, and with its size in front. */
+/* Not zeroed; the size is stored in front. */
 static void *codec_alloc(void *self, size_t n_bytes)
 {
 	struct inf_codec *codec = self;
@@ -143,12 +144,12 @@ static void *codec_array(struct inf_codec *codec, size_t n, size_t item_bytes)
 
 static void codec_free(void *self, void *ptr)
 {
-	/* the pool is emptied as a whole */
+	/* the whole pool is emptied at the next message */
 }
 
 /* ---- strings ---- */
 
-/* The length of the UTF-8 sequence at @text, which ends with a NUL; 0 if there is none. */
+/* The length of the UTF-8 sequence at @text, which ends with a NUL; 0: not valid UTF-8. */
 static size_t utf8_sequence(const uint8_t *text)
 {
 	uint8_t lead = text[0];
@@ -156,7 +157,7 @@ static size_t utf8_sequence(const uint8_t *text)
 	for (size_t i = 1; i < n; i++)
 		if ((text[i] & 0xc0) != 0x80)
 			return 0;
-	/* over-long forms, surrogates, beyond the last code point */
+	/* overlong forms, surrogates, beyond the last code point */
 	if ((lead == 0xe0 && text[1] < 0xa0) || (lead == 0xed && text[1] > 0x9f) || (lead == 0xf0 && text[1] < 0x90) ||
 		(lead == 0xf4 && text[1] > 0x8f))
 		return 0;
@@ -174,7 +175,7 @@ static bool utf8_is_valid(const char *text)
 	return true;
 }
 
-/* The string that came, checked; NULL when it is not acceptable. */
+/* Check a received string. NULL: not acceptable. */
 static const char *string_decode(const char *text, size_t max)
 {
 	if (!text || text == protobuf_c_empty_string)
@@ -184,7 +185,7 @@ static const char *string_decode(const char *text, size_t max)
 	return n + 1 == n_piece && n <= max && utf8_is_valid(text) ? text : NULL;
 }
 
-/* A copy of at most @max bytes, cut between characters, with a '?' for each byte that is none. */
+/* Copy at most @max bytes, cut between characters; each byte that is not valid UTF-8 becomes '?'. */
 static char *string_mend(struct inf_codec *codec, const char *text, size_t max)
 {
 	size_t n = strnlen(text, max), n_done = 0;
@@ -207,11 +208,11 @@ static char *string_mend(struct inf_codec *codec, const char *text, size_t max)
 
 /* ---- decoding ---- */
 
-/* What goes along while one message is coded. */
+/* Passed along while one message is decoded or encoded. */
 struct coding {
 	struct inf_codec *codec;
 	struct et_diag *diag;
-	bool mends; /* encoding: over-long or odd strings are mended, not refused */
+	bool mends; /* encoding: overlong or invalid strings are mended, not refused */
 };
 
 static int no_memory(const struct coding *coding)
@@ -232,7 +233,7 @@ static int bad_field(const struct coding *coding, const struct shape *shape, con
 static const char bad_string[] = "not a string of valid UTF-8 within its bound";
 static const char bad_count[] = "too many entries";
 
-/* Reading and writing a field at its offset, whatever its type. */
+/* A field at its offset, for reading and writing. */
 #define AT(base, offset, type) (*(type *)((uint8_t *)(base) + (offset)))
 
 static int message_decode(const struct coding *coding, const struct shape *shape, const void *theirs, void *ours);
@@ -254,7 +255,7 @@ static void scalar_decode(const struct field *field, const uint8_t *theirs, stru
 	}
 }
 
-/* An array; its count has been checked and is not 0. */
+/* Decode an array. Its count was checked and is not 0. */
 static int array_decode(const struct coding *coding, const struct shape *shape, const struct field *field,
 	const void *theirs, size_t n, const void **ret_items)
 {
@@ -335,7 +336,7 @@ static int field_decode(const struct coding *coding, const struct shape *shape, 
 	return n ? array_decode(coding, shape, field, theirs, n, &AT(ours, field->ours, const void *)) : 0;
 }
 
-/* @theirs NULL: a message that did not come, all of whose fields are empty. */
+/* Decode one message. @theirs NULL: it is absent; all fields become empty. */
 static int message_decode(const struct coding *coding, const struct shape *shape, const void *theirs, void *ours)
 {
 	void *empty = NULL;
@@ -572,7 +573,7 @@ static int message_encode(const struct coding *coding, const struct shape *shape
 	return rc;
 }
 
-/* The generated struct of a body, filled in; NULL for a kind without one. */
+/* Fill in the generated struct of a body; NULL for a kind without a body. */
 static int body_encode(const struct coding *coding, const struct shape *shape, const void *ours, void **ret_message)
 {
 	void *message = codec_alloc(coding->codec, shape->descriptor->sizeof_message);
@@ -607,7 +608,7 @@ int inf_message_encode_request(const struct inf_request *request, void *packet, 
 	return 0;
 }
 
-/* A sealed memfd that holds the packed reply, or negative errno. */
+/* Pack the reply into a sealed memfd. Returns its descriptor, or negative errno. */
 static int attach(const Inferd__Wire__Reply *message, size_t n_bytes)
 {
 	int fd = memfd_create("inferd-reply", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -619,7 +620,7 @@ static int attach(const Inferd__Wire__Reply *message, size_t n_bytes)
 	if (bytes == MAP_FAILED)
 		goto broken;
 	inferd__wire__reply__pack(message, bytes);
-	munmap(bytes, n_bytes); /* sealing against writing wants no writable mapping */
+	munmap(bytes, n_bytes); /* a file with a writable mapping cannot be sealed against writing */
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
 		return fd;
 broken:;
@@ -645,7 +646,7 @@ int inf_message_encode_reply(const struct inf_reply *reply, void *packet, size_t
 	if (body) {
 		message.body_case = (Inferd__Wire__Reply__BodyCase)reply->kind;
 		rc = body_encode(&coding, body, &reply->hello, (void **)&message.hello);
-		if (rc) /* positive: a list longer than any that should be */
+		if (rc) /* positive: a list with more than INF_MAX_LIST entries */
 			return rc > 0 ? -EOVERFLOW : rc;
 	}
 	int fd = -1;

@@ -180,8 +180,8 @@ static void access_to_memory_files(void **state)
 	inf_region_unref(region);
 }
 
-/* A device that is never done is not waited for beyond the time given. A pipe stands for the buffer: it becomes ready as
- * one does, but does not know the request that follows. */
+/* The wait for a device that is never done ends at the given time. A pipe stands for the dma-buf: it becomes ready in
+ * the same way, but refuses the ioctl that follows. */
 static void access_waits_no_longer(void **state)
 {
 	int ends[2];
