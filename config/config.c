@@ -246,7 +246,7 @@ static int handle(void *user, const char *section, const char *name, const char 
 			return 0;
 		}
 	} else if (!*p->section) {
-		inf_config_fail(p, -EINVAL, "'%s' stands before any section; there is [server] for it, perhaps", name);
+		inf_config_fail(p, -EINVAL, "'%s' stands before any section; does it belong to [server]?", name);
 		return 0;
 	}
 

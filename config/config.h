@@ -19,7 +19,7 @@ enum {
 	INF_CONFIG_MODEL_OPTIONS_MAX = 8,
 };
 
-/* What one user may hold at a time. */
+/* The limits of one user: the most that the user may hold at a time. */
 struct inf_limits {
 	uint32_t connections;
 	uint32_t methods;
@@ -76,13 +76,13 @@ struct inf_config_model {
 	struct inf_config_model_options options;
 };
 
-/* Where programs run that clients bring along. */
+/* The process in which a client's own programs run. */
 enum inf_config_own { INF_CONFIG_OWN_APART, INF_CONFIG_OWN_TOGETHER, INF_CONFIG_OWN_REFUSED, INF_CONFIG_N_OWN };
 
 /* [backend NAME]: a plug-in. Other keys are options, which only the plug-in knows. */
 struct inf_config_backend {
 	char name[INF_CONFIG_NAME_MAX];
-	char path[INF_CONFIG_PATH_MAX]; /* of the shared object; empty: none */
+	char path[INF_CONFIG_PATH_MAX]; /* path of the shared object; empty: none */
 	char host[INF_CONFIG_PATH_MAX]; /* the program that loads it; empty: the installed inferd-delegate-host */
 	bool is_thread;                 /* isolation = thread */
 	uint64_t timeout_ns;            /* for one run; 0: the default */
@@ -139,7 +139,7 @@ void inf_config_deinit(struct inf_config *config);
  * do not use it), -ENOENT if @path does not exist (its drop-ins are read nevertheless), -ENOMEM, others from open. */
 int inf_config_load(struct inf_config *config, const char *path, struct inf_config_error *error);
 
-/* As inf_config_load, for text in memory. @name stands for the file in errors. */
+/* The same as inf_config_load, for text in memory. @name stands for the file in errors. */
 int inf_config_parse(struct inf_config *config, const char *text, const char *name, struct inf_config_error *error);
 
 /* NULL: there is no such section. */

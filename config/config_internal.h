@@ -26,7 +26,7 @@ struct inf_config_key {
 	const char *section, *name;
 	enum inf_config_kind kind;
 	size_t offset;
-	uint32_t min, max; /* of a KIND_COUNT; for a KIND_SOCKET: of the number of characters */
+	uint32_t min, max; /* bounds of a KIND_COUNT; of a KIND_SOCKET's number of characters */
 	uint32_t bit;      /* bit for inf_config_user.given */
 	size_t mark;       /* offset of a bool to set when the key is given, or 0 */
 };

@@ -216,7 +216,7 @@ static bool has_room_for_fds(struct inf_channel *channel, size_t n_file_bytes)
 		       channel->n_unread_bytes + n_file_bytes <= channel->max_waiting_bytes);
 }
 
-/* As send_now, and record the packet's size. The ring has room: has_room_for_fds said so, maybe before the packet
+/* Do send_now, and record the packet's size. The ring has room: has_room_for_fds said so, maybe before the packet
  * waited. If the peer has read all descriptors, this costs no extra system call. If the peer reads meanwhile, the
  * buffer grows by less than the packet's size; that errs on the safe side. */
 static int send_and_note(struct inf_channel *channel, const void *bytes, size_t n_bytes, const int *fds, size_t n_fds,
@@ -239,7 +239,7 @@ static int send_and_note(struct inf_channel *channel, const void *bytes, size_t 
 	return 0;
 }
 
-/* What the files hold now, not what they may grow to. */
+/* The size that the files hold now, not what they may grow to. */
 static size_t file_bytes(const int *fds, size_t n_fds)
 {
 	size_t n = 0;
@@ -351,7 +351,7 @@ static size_t take_fds(struct msghdr *message, int fds[static INF_CHANNEL_MAX_FD
 	return n_fds;
 }
 
-/* As inf_channel_receive_all. There is room for the largest possible number of descriptors: the kernel closes those
+/* See inf_channel_receive_all. There is room for the largest possible number of descriptors: the kernel closes those
  * without room on this thread, which may be slow. */
 static int receive(struct inf_channel *channel, int flags, void *packet, size_t max, size_t *ret_n_bytes,
 	int fds[static INF_CHANNEL_MAX_FDS], size_t *ret_n_fds)
@@ -389,7 +389,7 @@ static int receive(struct inf_channel *channel, int flags, void *packet, size_t 
 	return is_whole ? 0 : INF_CHANNEL_E_BROKEN;
 }
 
-/* As receive, but close the descriptors unless the answer is 0. */
+/* Call receive, and close the descriptors unless the answer is 0. */
 static int receive_fitting(struct inf_channel *channel, int flags, void *packet, size_t max, size_t *ret_n_bytes,
 	int fds[static INF_MAX_PACKET_FDS], size_t *ret_n_fds)
 {

@@ -30,7 +30,7 @@ enum {
 enum {
 	INF_CHANNEL_MAX_FDS = 253,       /* the kernel's limit for one packet (SCM_MAX_FD) */
 	INF_CHANNEL_MAX_UNREAD_FDS = 64, /* unread packets with descriptors, if is_wary */
-	INF_CHANNEL_MAX_WAITING_FDS = 8, /* of those, packets in the queue */
+	INF_CHANNEL_MAX_WAITING_FDS = 8, /* packets with descriptors in the queue */
 };
 
 struct inf_channel_packet;
@@ -63,9 +63,9 @@ int inf_channel_init(struct inf_channel *channel, int fd, size_t max_waiting_byt
 /* Close the socket and drop the queue: every later call answers INF_CHANNEL_E_CLOSED. Call it on the thread that
  * receives, after it has stopped polling the fd; other threads may be sending meanwhile. Calling it twice is fine. */
 void inf_channel_close(struct inf_channel *channel);
-/* As inf_channel_close, but the socket is only shut down, and returned for the caller to close (-1: it was closed
- * already). Unread packets may carry descriptors, and the last close of a file may take as long as its file system
- * likes. */
+/* The same as inf_channel_close, but the socket is only shut down, and returned for the caller to close (-1: it was
+ * closed already). Unread packets may carry descriptors, and the last close of a file may take as long as its file
+ * system likes. */
 int inf_channel_detach(struct inf_channel *channel);
 /* Whether closing @fd, a socket from inf_channel_detach, may close descriptors that were never read. Also true if
  * that is unknown. */
@@ -88,16 +88,17 @@ int inf_channel_flush(struct inf_channel *channel);
  * INF_CHANNEL_E_BROKEN; negative errno. Unless the answer is 0, *ret_n_fds is 0 and no descriptor is left open. */
 int inf_channel_receive(struct inf_channel *channel, void *packet, size_t max, size_t *ret_n_bytes,
 	int fds[static INF_MAX_PACKET_FDS], size_t *ret_n_fds);
-/* As inf_channel_receive, but whatever the answer, *ret_n_fds descriptors are the caller's to close, also those of
- * an empty or refused packet. For a thread that must not block while they are closed. */
+/* The same as inf_channel_receive, but whatever the answer, *ret_n_fds descriptors are the caller's to close, also
+ * those of an empty or refused packet. For a thread that must not block while they are closed. */
 int inf_channel_receive_all(struct inf_channel *channel, void *packet, size_t max, size_t *ret_n_bytes,
 	int fds[static INF_CHANNEL_MAX_FDS], size_t *ret_n_fds);
 /* Whether the next packet has descriptors. The packet stays unread. Only the thread that receives.
  * Answers: INF_CHANNEL_AGAIN (no packet yet); 0 (*ret_has_fds is set; false at the end of the stream, and where
  * inf_channel_receive will report an error); negative errno. */
 int inf_channel_peek(struct inf_channel *channel, bool *ret_has_fds);
-/* As inf_channel_receive, but sleep until a packet comes: one system call instead of poll and receive. Only if the
- * descriptor is blocking (as inf_channel_connect makes it; otherwise AGAIN is possible) and the queue is empty. */
+/* The same as inf_channel_receive, but sleep until a packet comes: one system call instead of poll and receive. Only
+ * if the descriptor is blocking (inf_channel_connect makes it so; otherwise AGAIN is possible) and the queue is
+ * empty. */
 int inf_channel_wait(struct inf_channel *channel, void *packet, size_t max, size_t *ret_n_bytes,
 	int fds[static INF_MAX_PACKET_FDS], size_t *ret_n_fds);
 

@@ -366,7 +366,7 @@ static int unpack(const struct coding *coding, const ProtobufCMessageDescriptor 
 	if (!message) {
 		if (coding->codec->refused)
 			return -ENOMEM;
-		et_fail(coding->diag, ET_E_INVALID_ARGUMENT, "the packet is no %s, or needs too much memory",
+		et_fail(coding->diag, ET_E_INVALID_ARGUMENT, "the packet is not a valid %s, or needs too much memory",
 			descriptor->short_name);
 		return INF_MESSAGE_E_MALFORMED;
 	}
@@ -439,7 +439,7 @@ int inf_message_decode_attached(struct inf_reply *ret_reply, const struct inf_re
 	rc = reply_decode(ret_reply, mapping.bytes, n_bytes, &coding);
 	et_platform_unmap(&mapping);
 	if (!rc && (ret_reply->id != id || ret_reply->kind == INF_REPLY_ATTACHED)) {
-		et_fail(diag, ET_E_INVALID_ARGUMENT, "the attached reply is another one's");
+		et_fail(diag, ET_E_INVALID_ARGUMENT, "the attached reply belongs to another request");
 		return INF_MESSAGE_E_MALFORMED;
 	}
 	return rc;

@@ -12,7 +12,7 @@
 struct inf_spin {
 	uint64_t window_ns; /* 0: never spin */
 	uint32_t n_soon;    /* consecutive waits that were short, or likely to be */
-	uint32_t n_needed;  /* of those, before the next spin */
+	uint32_t n_needed;  /* short waits needed before the next spin */
 };
 
 void inf_spin_init(struct inf_spin *spin, uint64_t window_ns);

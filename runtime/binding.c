@@ -18,7 +18,7 @@ static const struct et_plan_tensor *plan_tensor(const struct et_plan *plan, uint
 	return &plan->tensors[plan->values[value_index].tensor];
 }
 
-static struct et_tensor *own_tensor(const struct et_run *run, uint32_t value_index)
+static struct et_tensor *frame_tensor(const struct et_run *run, uint32_t value_index)
 {
 	return &run->frame->tensors[run->frame->plan->values[value_index].tensor];
 }
@@ -36,7 +36,7 @@ static enum et_status check_input_tensor(struct et_run *run, uint32_t index)
 	const struct et_io_info *info = &plan->info.inputs[index];
 	const struct et_io *io = &run->inputs[index];
 	uint32_t value_index = plan->spec->inputs[index];
-	struct et_tensor *tensor = own_tensor(run, value_index);
+	struct et_tensor *tensor = frame_tensor(run, value_index);
 	char given[192], wanted[192];
 	size_t numel = 0;
 	if (io->n_dims != info->n_dims)
@@ -115,7 +115,7 @@ static void apply_input(struct et_run *run, uint32_t index)
 	default:
 		return;
 	}
-	struct et_tensor *tensor = own_tensor(run, value_index);
+	struct et_tensor *tensor = frame_tensor(run, value_index);
 	if (plan->info.inputs[index].zero_copy && is_aligned(io->tensor.data, tensor->type)) {
 		tensor->data = io->tensor.data;
 		return;
@@ -251,7 +251,7 @@ void et_binding_apply(struct et_run *run)
 	for (uint32_t i = 0; i < plan->info.n_outputs; i++) {
 		run->outputs[i].copied = false;
 		if (can_bind_output(run, i))
-			own_tensor(run, plan->spec->outputs[i])->data = run->outputs[i].tensor.data;
+			frame_tensor(run, plan->spec->outputs[i])->data = run->outputs[i].tensor.data;
 	}
 }
 

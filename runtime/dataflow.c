@@ -83,7 +83,7 @@ static bool bits_all(const uint64_t *set, size_t first, size_t n)
 	return true;
 }
 
-static size_t own_bit(const struct flow *flow, uint32_t value_index)
+static size_t value_bit(const struct flow *flow, uint32_t value_index)
 {
 	return (size_t)flow->n_segments + value_index;
 }
@@ -145,7 +145,7 @@ static bool is_written(struct flow *flow, uint32_t value_index)
 	flow->n_work += range->n / WORD_BITS + 1;
 	if (range->n)
 		return bits_all(flow->now, range->first, range->n);
-	return bits_all(flow->now, own_bit(flow, value_index), 1);
+	return bits_all(flow->now, value_bit(flow, value_index), 1);
 }
 
 static void set_written(struct flow *flow, uint64_t *set, uint32_t value_index)
@@ -153,13 +153,13 @@ static void set_written(struct flow *flow, uint64_t *set, uint32_t value_index)
 	const struct range *range = &flow->ranges[value_index];
 	flow->n_work += range->n / WORD_BITS + 1;
 	bits_set(set, range->first, range->n);
-	bits_set(set, own_bit(flow, value_index), 1);
+	bits_set(set, value_bit(flow, value_index), 1);
 }
 
 /* Note if the bytes of @value_index may come from another tensor at the same place. */
 static void note_borrowing(struct flow *flow, uint32_t value_index)
 {
-	if (flow->is_final && !bits_all(flow->now, own_bit(flow, value_index), 1))
+	if (flow->is_final && !bits_all(flow->now, value_bit(flow, value_index), 1))
 		flow->plan->values[value_index].is_borrowing = true;
 }
 
@@ -189,7 +189,7 @@ static void move(struct flow *flow, uint32_t from, uint32_t to)
 		return;
 	}
 	note_borrowing(flow, from);
-	size_t bit = own_bit(flow, to); /* a move's target never has segments */
+	size_t bit = value_bit(flow, to); /* a move's target never has segments */
 	if (is_written(flow, from))
 		bits_set(flow->now, bit, 1);
 	else
@@ -207,7 +207,7 @@ static void make_entry(struct flow *flow)
 			holds |= value->tensor->storage == ET_STORAGE_CONSTANT ||
 				 (value->tensor->n_bytes == 0 && value->tensor->storage == ET_STORAGE_PLANNED);
 		else
-			holds |= !facts->is_written; /* it keeps the value it was exported with */
+			holds |= !facts->is_written; /* unchanged since the export */
 		if (holds)
 			set_written(flow, flow->entry, value_index);
 	}
@@ -349,7 +349,7 @@ static bool analyse(struct flow *flow)
 
 /* Draw the consequences. If a value that may refer to other tensors is state, so is its whole alias class. A scalar
  * that no instruction writes is not state. */
-static void settle(struct et_plan *plan)
+static void spread_state(struct et_plan *plan)
 {
 	struct et_plan_value *values = plan->values;
 	uint32_t n = plan->spec->n_values;
@@ -367,7 +367,7 @@ static void settle(struct et_plan *plan)
 		if (value->tensor->constant || value->tensor->arena == plan->shared_arena)
 			values[value_index].is_state = true;
 		if (value->tensor->storage != ET_STORAGE_PLANNED)
-			values[value_index].is_state = false; /* it has no memory of its own */
+			values[value_index].is_state = false; /* no memory of its own */
 	}
 }
 
@@ -379,6 +379,6 @@ enum et_status et_dataflow_run(struct et_plan *plan, const struct et_allocator *
 	et_pool_deinit(&flow.pool);
 	if (!is_done)
 		return et_plan_no_memory(diag);
-	settle(plan);
+	spread_state(plan);
 	return ET_OK;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The dim order of tensors that lie between delegates.
  *
- * Programs keep images channels first; a delegate may want channels last. Each delegate then transposes its inputs and
- * outputs, so between two such delegates the data is transposed twice for nothing. No client sees a tensor in between.
+ * Programs keep images channels first; a delegate may prefer channels last. Each delegate then transposes its inputs
+ * and outputs, so between two such delegates data is transposed twice for nothing. No client sees a tensor in between.
  * So if everything that uses a tensor prefers the same other dim order, or is a kernel that works in any dim order
  * (et_kernel.is_orderless), the tensor gets that dim order. It keeps its bytes in the memory plan, since the number of
  * elements is the same.
@@ -45,7 +45,7 @@ static uint32_t find(const struct ordering *o, uint32_t value_index)
 	return value_index;
 }
 
-static void want(struct group *group, const uint8_t *order)
+static void prefer(struct group *group, const uint8_t *order)
 {
 	if (group->has_order && memcmp(group->order, order, sizeof group->order) != 0)
 		group->is_fixed = true;
@@ -64,7 +64,7 @@ static void unite(struct ordering *o, uint32_t a, uint32_t b)
 	groups[b].root = a;
 	groups[a].is_fixed |= groups[b].is_fixed || values[a].tensor->n_dims != values[b].tensor->n_dims;
 	if (groups[b].has_order)
-		want(&groups[a], groups[b].order);
+		prefer(&groups[a], groups[b].order);
 }
 
 static bool is_row_major(const struct et_tensor_spec *tensor)
@@ -121,7 +121,7 @@ static bool has_orders(const struct et_delegate_ops *ops)
 	       ops->find_order && ops->take_orders;
 }
 
-static void look_at_call(struct ordering *o, const struct et_plan_instruction *call)
+static void collect_call(struct ordering *o, const struct et_plan_instruction *call)
 {
 	const struct et_plan_delegate *delegate = &o->plan->delegates[call->index];
 	for (uint32_t a = 0; a < call->n_args; a++) {
@@ -132,19 +132,19 @@ static void look_at_call(struct ordering *o, const struct et_plan_instruction *c
 			continue;
 		if (o->n_calls[call->index] == 1 && has_orders(delegate->ops) &&
 			delegate->ops->find_order(delegate->model, a, order, value->tensor->n_dims))
-			want(&o->groups[find(o, value_index)], order);
+			prefer(&o->groups[find(o, value_index)], order);
 		else
 			o->groups[find(o, value_index)].is_fixed = true;
 	}
 }
 
-static void look(struct ordering *o)
+static void collect(struct ordering *o)
 {
 	const struct et_plan *plan = o->plan;
 	for (uint32_t i = 0; i < plan->spec->n_instructions; i++) {
 		const struct et_plan_instruction *instruction = &plan->instructions[i];
 		if (instruction->op == ET_OP_DELEGATE) {
-			look_at_call(o, instruction);
+			collect_call(o, instruction);
 		} else if (instruction->op == ET_OP_KERNEL) {
 			o->first = ET_NO_VALUE;
 			o->is_fixing = !plan->operators[instruction->index].kernel->is_orderless;
@@ -159,7 +159,7 @@ static bool is_changed(const struct ordering *o, uint32_t value_index)
 	return o->plan->spec->values[value_index].tag == ET_TAG_TENSOR && group->has_order && !group->is_fixed;
 }
 
-static enum et_status change(struct ordering *o, struct et_pool *scratch, struct et_diag *diag)
+static enum et_status apply(struct ordering *o, struct et_pool *scratch, struct et_diag *diag)
 {
 	struct et_plan *plan = o->plan;
 	for (uint32_t value_index = 0; value_index < plan->spec->n_values; value_index++) {
@@ -212,8 +212,8 @@ enum et_status et_order_run(struct et_plan *plan, const struct et_allocator *all
 		for (uint32_t i = 0; i < plan->spec->n_instructions; i++)
 			if (plan->instructions[i].op == ET_OP_DELEGATE)
 				o.n_calls[plan->instructions[i].index]++;
-		look(&o);
-		status = change(&o, &pool, diag);
+		collect(&o);
+		status = apply(&o, &pool, diag);
 	}
 	et_pool_deinit(&pool);
 	return status;

@@ -29,13 +29,13 @@
 
 struct et_kernel;
 
-/* What a kernel gets to know about its run. */
+/* The parts of a run that its kernels may use. */
 struct et_kernel_ctx {
 	const struct et_kernel *kernel;
 	const struct et_compute *compute; /* may be NULL */
 	struct et_pool *scratch;          /* emptied after each instruction */
 	struct et_diag *diag;             /* for et_fail */
-	uint64_t tenant;                  /* who brought the program, see et_source */
+	uint64_t tenant;                  /* the user who brought the program, see et_source */
 };
 
 /* Run the kernel. @args: one per letter of the signature. Returns ET_OK with the outputs written and resized, or a
@@ -46,10 +46,10 @@ struct et_kernel {
 	const char *name; /* "aten::add.out" */
 	const char *signature;
 	et_kernel_fn run;
-	/* for a function that several operators share: the row of its own table that describes this operator */
+	/* a function that several operators share finds here its own table's row for this operator */
 	const void *row;
 	bool is_elsewhere; /* another process computes it and may take any time */
-	bool is_orderless; /* it only moves elements, so it works in any dim order that all its tensors share */
+	bool is_orderless; /* only moves elements, so works in any dim order that all its tensors share */
 	/* Prepare what runs for @tenant need, until release. May be NULL. A Plan calls it for each of its operators. */
 	enum et_status (*hold)(const struct et_kernel *kernel, uint64_t tenant, void **ret_held, struct et_diag *diag);
 	void (*release)(void *held);

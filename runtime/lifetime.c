@@ -103,7 +103,7 @@ static void touch_all(struct et_plan *plan)
 }
 
 /* Give every member of an alias class what holds for any member. */
-static void spread(struct et_plan *plan)
+static void merge_classes(struct et_plan *plan)
 {
 	struct et_plan_value *values = plan->values;
 	uint32_t n = plan->spec->n_values;
@@ -152,7 +152,8 @@ static bool argument_needs_check(const struct et_plan *plan, uint32_t value_inde
 	return false;
 }
 
-/* How a call uses argument @index. Delegates get letter 'X', any kind: they check their arguments themselves. */
+/* Describe how a call uses argument @index. Delegates get letter 'X', any kind: they check their arguments
+ * themselves. */
 static struct et_check how_used(const struct et_plan *plan, const struct et_plan_instruction *instruction,
 	uint32_t index)
 {
@@ -239,6 +240,6 @@ static enum et_status make_checks(struct et_plan *plan, struct et_diag *diag)
 enum et_status et_lifetime_run(struct et_plan *plan, struct et_diag *diag)
 {
 	touch_all(plan);
-	spread(plan);
+	merge_classes(plan);
 	return make_checks(plan, diag);
 }

@@ -25,11 +25,11 @@ enum {
 	LINE = 64,
 	/* Limit on comparisons between inputs or outputs and other tensors. Only a hostile program needs more; its
 	 * remaining inputs and outputs are then copied. */
-	PATIENCE = 1 << 24,
+	MAX_COMPARISONS = 1 << 24,
 	/* Unaligned constants are copied once per tensor, and many tensors may share the same bytes of the file.
 	 * More than this many times the size of the largest file involved is an attempt to waste memory, and is
 	 * refused. */
-	MOST_COPIED = 16,
+	MAX_COPIES = 16,
 };
 
 /* --- components ------------------------------------------------------------------------------------------- */
@@ -42,14 +42,14 @@ struct layout {
 	uint8_t *places;              /* enum et_place, one per value */
 	bool *is_bound;               /* one per value: an input or output that can lie in the client's memory */
 	size_t n_state, n_activation; /* bytes given out so far */
-	size_t n_patience;            /* comparisons left */
+	size_t n_comparisons_left;    /* comparisons left */
 	size_t n_largest;             /* size of the largest file that constants were copied from */
 	bool is_wasteful;
 	bool is_state_written;
 };
 
 /* Reserve @n_bytes with the same alignment that @offset had in the arena, up to 64 bytes. */
-static bool take(size_t *used, size_t offset, size_t n_bytes, size_t *ret_at)
+static bool reserve(size_t *used, size_t offset, size_t n_bytes, size_t *ret_at)
 {
 	size_t at;
 	if (!et_align_up(*used, LINE, &at) || !et_add(at, offset % LINE, &at) || !et_add(at, n_bytes, used))
@@ -71,18 +71,19 @@ static bool is_borrowed(const struct et_plan_value *value)
 }
 
 /* Whether @n more comparisons are allowed; if so, count them. */
-static bool is_worth(struct layout *layout, size_t n)
+static bool may_compare(struct layout *layout, size_t n)
 {
-	bool is_worth = n <= layout->n_patience;
-	layout->n_patience -= is_worth ? n : 0;
-	return is_worth;
+	if (n > layout->n_comparisons_left)
+		return false;
+	layout->n_comparisons_left -= n;
+	return true;
 }
 
 /* Whether the input or output @value_index can be bound as far as the other tensors [@first, @end) of its component
  * are concerned. */
-static bool is_alone(struct layout *layout, uint32_t value_index, size_t first, size_t end)
+static bool is_undisturbed(struct layout *layout, uint32_t value_index, size_t first, size_t end)
 {
-	if (!is_worth(layout, end - first))
+	if (!may_compare(layout, end - first))
 		return false;
 	const struct et_plan *plan = layout->plan;
 	const struct et_tensor_spec *self = tensor_of(plan, value_index);
@@ -118,7 +119,7 @@ static bool place_component(struct layout *layout, size_t first, size_t end, siz
 	}
 	layout->is_state_written |= is_state && is_written;
 	at = start;
-	if (!is_shared && !take(is_state ? &layout->n_state : &layout->n_activation, start, n_bytes, &at))
+	if (!is_shared && !reserve(is_state ? &layout->n_state : &layout->n_activation, start, n_bytes, &at))
 		return false;
 	for (size_t i = first; i < end; i++) {
 		uint32_t value_index = layout->planned[i].index;
@@ -128,7 +129,7 @@ static bool place_component(struct layout *layout, size_t first, size_t end, siz
 							 : ET_PLACE_ACTIVATION;
 		layout->offsets[value_index] = at + (tensor_of(plan, value_index)->offset - start);
 		if (plan->values[value_index].is_input || plan->values[value_index].is_output)
-			layout->is_bound[value_index] = !is_state && is_alone(layout, value_index, first, end);
+			layout->is_bound[value_index] = !is_state && is_undisturbed(layout, value_index, first, end);
 	}
 	return true;
 }
@@ -164,7 +165,7 @@ static bool place_arena(struct layout *layout, uint32_t arena)
 static bool occurs_once(struct layout *layout, const uint32_t *value_indices, uint32_t n, uint32_t value_index)
 {
 	uint32_t times = 0;
-	if (!is_worth(layout, n))
+	if (!may_compare(layout, n))
 		return false;
 	for (uint32_t i = 0; i < n; i++)
 		times += value_indices[i] == value_index;
@@ -200,7 +201,7 @@ static bool settle_io(struct layout *layout, uint32_t value_index)
 			(plan->values[value_index].is_moved || plan->values[value_index].is_view)))
 		return true;
 	layout->places[value_index] = ET_PLACE_ACTIVATION;
-	return take(&layout->n_activation, 0, tensor_of(plan, value_index)->n_bytes, &layout->offsets[value_index]);
+	return reserve(&layout->n_activation, 0, tensor_of(plan, value_index)->n_bytes, &layout->offsets[value_index]);
 }
 
 static void describe_io(const struct layout *layout, const uint32_t *value_indices, uint32_t n,
@@ -270,7 +271,7 @@ static const uint8_t *constant_bytes(struct layout *layout, const struct et_tens
 	const struct et_source *source = et_program_find_source(plan->program, spec->constant, spec->n_bytes, &number);
 	if (source && source->n_bytes > layout->n_largest)
 		layout->n_largest = source->n_bytes;
-	layout->is_wasteful = plan->info.n_constant_copies / MOST_COPIED > layout->n_largest;
+	layout->is_wasteful = plan->info.n_constant_copies / MAX_COPIES > layout->n_largest;
 	if (layout->is_wasteful || !et_add(spec->n_bytes, ET_SOURCE_PADDING, &n_padded))
 		return NULL;
 	uint8_t *copy = et_pool_alloc(&plan->pool, n_padded, LINE);
@@ -408,12 +409,12 @@ static bool lay_out(struct layout *layout)
 
 enum et_status et_memory_layout(struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag)
 {
-	struct layout layout = { .plan = plan, .n_patience = PATIENCE };
+	struct layout layout = { .plan = plan, .n_comparisons_left = MAX_COMPARISONS };
 	et_pool_init(&layout.pool, allocator);
 	bool is_done = lay_out(&layout);
 	et_pool_deinit(&layout.pool);
 	if (layout.is_wasteful)
 		return et_fail(diag, ET_E_INVALID_PROGRAM,
-			"constants that are not aligned are more than %d times their file", MOST_COPIED);
+			"constants that are not aligned are more than %d times their file", MAX_COPIES);
 	return is_done ? ET_OK : et_plan_no_memory(diag);
 }

@@ -27,7 +27,7 @@ enum { LINE = 64, ROLLBACK_MAX = 64 * 1024 };
 
 /* Reserve @n_bytes, aligned to a cache line. Nothing overflows: the sum of all arenas was checked
  * (program_method.c), and the rest is less than what the Plan itself takes. */
-static size_t take(size_t *used, size_t n_bytes)
+static size_t reserve(size_t *used, size_t n_bytes)
 {
 	size_t at = (*used + LINE - 1) & ~(size_t)(LINE - 1);
 	*used = at + n_bytes;
@@ -95,10 +95,11 @@ enum et_status et_method_new_with(struct et_method **ret_method, struct et_plan 
 	size_t n_own = plan->state_bytes[ET_STATE_OWN], n_shared = with ? 0 : plan->state_bytes[ET_STATE_SHARED];
 	bool rolls_back = plan->info.is_stateful && !n_instances && n_own <= ROLLBACK_MAX && n_shared <= ROLLBACK_MAX;
 	size_t n_bytes = sizeof(struct et_method);
-	size_t states[ET_N_STATES] = { take(&n_bytes, n_own << rolls_back), take(&n_bytes, n_shared << rolls_back) };
-	size_t scalars = take(&n_bytes, plan->n_state_scalars * sizeof(struct et_evalue));
-	size_t sizes = take(&n_bytes, plan->n_state_shapes * sizeof(int32_t));
-	size_t instances = take(&n_bytes, n_instances * sizeof(struct et_own_instance));
+	size_t states[ET_N_STATES] = { reserve(&n_bytes, n_own << rolls_back),
+		reserve(&n_bytes, n_shared << rolls_back) };
+	size_t scalars = reserve(&n_bytes, plan->n_state_scalars * sizeof(struct et_evalue));
+	size_t sizes = reserve(&n_bytes, plan->n_state_shapes * sizeof(int32_t));
+	size_t instances = reserve(&n_bytes, n_instances * sizeof(struct et_stateful_instance));
 	struct et_method *method = allocator->alloc(allocator->self, n_bytes, LINE);
 	if (!method)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a state of %zu bytes",
@@ -117,7 +118,7 @@ enum et_status et_method_new_with(struct et_method **ret_method, struct et_plan 
 		method->states[ET_STATE_SHARED] = with->states[ET_STATE_SHARED];
 	method->scalars = (struct et_evalue *)(base + scalars);
 	method->sizes = (int32_t *)(base + sizes);
-	method->instances = n_instances ? (struct et_own_instance *)(base + instances) : NULL;
+	method->instances = n_instances ? (struct et_stateful_instance *)(base + instances) : NULL;
 	reset(method, with ? 1 : ET_N_STATES);
 	*ret_method = method;
 	return ET_OK;
@@ -215,11 +216,11 @@ void et_method_abort(struct et_method *method)
 	}
 }
 
-static struct et_plan_instance *own_instance(struct et_method *method, uint32_t worker_index, uint32_t index,
+static struct et_plan_instance *stateful_instance(struct et_method *method, uint32_t worker_index, uint32_t index,
 	enum et_status *ret_status, struct et_diag *diag)
 {
 	const struct et_plan_delegate *delegate = &method->plan->delegates[index];
-	struct et_own_instance *own = &method->instances[index];
+	struct et_stateful_instance *own = &method->instances[index];
 	if (own->held.instance && own->worker_index != worker_index && !delegate->info.has_free_instances) {
 		*ret_status = et_fail(diag, ET_E_INVALID_STATE,
 			"%s keeps this method's state on worker %u and cannot go on on worker %u", delegate->ops->id,
@@ -253,7 +254,7 @@ struct et_plan_instance *et_method_instance(struct et_method *method, uint32_t w
 		return NULL;
 	}
 	if (delegate->info.is_stateful)
-		instance = own_instance(method, worker_index, index, ret_status, diag);
+		instance = stateful_instance(method, worker_index, index, ret_status, diag);
 	else
 		instance = &plan->workers[worker_index].instances[index];
 	/* acquire: pairs with the release by the thread that resumed the run that used it */

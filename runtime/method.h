@@ -93,7 +93,7 @@ enum et_stop {
 	ET_STOP_FAILED,  /* run->status says why; call et_run_end */
 };
 
-/* What a worker provides to the runs that it advances. */
+/* The environment that a worker provides to the runs that it advances. */
 struct et_worker_env {
 	uint32_t worker_index;            /* whose delegate instances to use */
 	struct et_queue_id queue;         /* the worker's queue */
@@ -120,9 +120,9 @@ struct et_run {
 	const struct et_trace *trace;    /* gets the times of the instructions; NULL: not measured */
 
 	/* Set by the run. */
-	struct et_queue_id queue; /* where it continues */
+	struct et_queue_id queue; /* the queue where it continues */
 	enum et_status status;
-	uint64_t n_copied_bytes;          /* of inputs and outputs that could not be bound */
+	uint64_t n_copied_bytes;          /* bytes of inputs and outputs that could not be bound */
 	struct et_diag diag;              /* why it failed */
 	uint32_t pc;                      /* next instruction */
 	uint32_t n_executed;              /* instructions so far; limits programs that loop forever */

@@ -21,7 +21,7 @@ struct et_state {
 };
 
 /* An instance of a stateful delegate. It is made on the worker that first runs it. */
-struct et_own_instance {
+struct et_stateful_instance {
 	struct et_plan_instance held;
 	uint32_t worker_index;
 };
@@ -32,9 +32,9 @@ struct et_method {
 	size_t n_bytes;                       /* of the Method's whole allocation, all arrays below included */
 	struct et_state *states[ET_N_STATES]; /* the shared one may lie in another Method */
 	struct et_state made[ET_N_STATES];
-	struct et_evalue *scalars;         /* the Plan's state_scalars after the last run */
-	int32_t *sizes;                    /* sizes of the dynamic state tensors after the last run */
-	struct et_own_instance *instances; /* one per delegate; NULL if no delegate is stateful */
+	struct et_evalue *scalars;              /* the Plan's state_scalars after the last run */
+	int32_t *sizes;                         /* sizes of the dynamic state tensors after the last run */
+	struct et_stateful_instance *instances; /* one per delegate; NULL if no delegate is stateful */
 };
 
 struct et_frame {
@@ -44,11 +44,11 @@ struct et_frame {
 	struct et_evalue *values;
 	struct et_evalue none; /* stands for a missing item of an optional list */
 	struct et_tensor *tensors;
-	int32_t *shapes; /* of dynamic tensors */
+	int32_t *shapes; /* sizes and strides of dynamic tensors */
 	struct et_evalue **args;
 	struct et_list *lists;
 	struct et_evalue **items;
-	/* What et_frame_restore copies: the values before any run. */
+	/* The values before any run, which et_frame_restore copies. */
 	struct et_tensor *pristine_tensors; /* the first n_volatile */
 	struct et_evalue *pristine_scalars;
 	uint8_t *activations;

@@ -28,7 +28,7 @@ struct et_backend_entry {
 	struct et_backend *backend;
 };
 
-/* What Plans are built from. Immutable; it must outlive every Plan. */
+/* The kernels and backends from which Plans are built. Immutable; it must outlive every Plan. */
 struct et_registry {
 	const struct et_kernel_table *const *tables;
 	size_t n_tables;
@@ -102,7 +102,7 @@ struct et_io_info {
 	const uint8_t *dim_order;
 	size_t n_bytes; /* at the largest sizes */
 	bool zero_copy; /* a run can use the client's memory directly; otherwise a run copies, and counts the copy */
-	/* For a STRING output: the string, which is a constant of the program. NULL if a MoveCall may put another
+	/* The string of a STRING output, if it is a constant of the program. NULL if a MoveCall may put another
 	 * string there, and for all other tags. */
 	const struct et_list_spec *text;
 };

@@ -50,7 +50,7 @@ struct et_plan_instruction {
 	struct et_queue_id queue;
 };
 
-/* What the Plan knows about one value of the value table. It is named by its value index. */
+/* The Plan's facts about one value of the value table, which is named by its value index. */
 struct et_plan_value {
 	uint32_t tensor; /* TENSOR: index into tensors */
 	uint32_t alias;  /* union-find parent: values whose tensors may share memory through a MoveCall or a view */

@@ -8,7 +8,7 @@
 #include "runtime/plan_internal.h"
 
 /* The tensors of one instruction, at their largest sizes. */
-struct reach {
+struct operands {
 	const struct et_plan *plan;
 	size_t n_any; /* elements of the largest tensor of the method */
 	size_t n_largest, n_others;
@@ -22,9 +22,9 @@ static size_t n_elements(const struct et_plan *plan, uint32_t value_index)
 	return size ? value->tensor->n_bytes / size : 0;
 }
 
-static void reach_value(void *arg, uint32_t value_index, unsigned access)
+static void add_operand(void *arg, uint32_t value_index, unsigned access)
 {
-	struct reach *r = arg;
+	struct operands *r = arg;
 	const struct et_value_spec *value = &r->plan->spec->values[value_index];
 	if (value->tag != ET_TAG_TENSOR) {
 		if (!et_add(r->n_others, 1, &r->n_others))
@@ -57,13 +57,13 @@ size_t et_plan_most_steps(const struct et_plan *plan)
 	}
 	for (uint32_t i = 0; i < plan->spec->n_instructions; i++) {
 		const struct et_plan_instruction *instruction = &plan->instructions[i];
-		struct reach r = { .plan = plan, .n_any = n_any };
+		struct operands r = { .plan = plan, .n_any = n_any };
 		size_t n = 0;
 		if (instruction->op != ET_OP_KERNEL)
 			continue;
 		if (plan->operators[instruction->index].kernel->is_elsewhere)
 			return SIZE_MAX;
-		et_plan_visit(plan, instruction, ET_ACCESS_READ | ET_ACCESS_WRITE | ET_ACCESS_VIEW, reach_value, &r);
+		et_plan_visit(plan, instruction, ET_ACCESS_READ | ET_ACCESS_WRITE | ET_ACCESS_VIEW, add_operand, &r);
 		if (r.computes && !et_mul(r.n_largest, r.n_others, &n))
 			return SIZE_MAX;
 		most = n > most ? n : most;

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 enum {
-	ET_STORE_ALIGNMENT = 4096, /* of the bytes that find returns */
+	ET_STORE_ALIGNMENT = 4096, /* alignment of the bytes that find returns */
 	ET_STORE_PADDING = 64,     /* readable bytes behind them */
 	ET_STORE_MAX_VARIANT = 255,
 };

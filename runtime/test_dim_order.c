@@ -214,7 +214,7 @@ static void kernel(const char *name, int from, int to)
 	mk_kernel(&mk, mk_operator(&mk, name, ""), MK_ARGS(from, to));
 }
 
-/* Runs the program: @sum is added to each element, and @n arguments lie as their delegates want them. */
+/* Run the program. It adds @sum to each element, and @n arguments have the dim order that their delegate prefers. */
 static void check(float sum, int n)
 {
 	struct et_worker_threads *thread_sets[] = { &threads };
@@ -261,7 +261,7 @@ static void a_kernel_that_minds(void **state)
 	kernel("order::strict", b, c);
 	call("2<>", c, d);
 	call("3<", d, y);
-	check(6, 2); /* d's */
+	check(6, 2); /* d's arguments */
 }
 
 static void one_that_does_not_want(void **state)
@@ -305,7 +305,7 @@ static void moved(void **state)
 	check(3, 0);
 }
 
-/* c lies where a does, and is read for what was written there. */
+/* c has the same place as a, and is read for the bytes that a's writer wrote. */
 static void read_by_another_name(void **state)
 {
 	int c = planned(128);

@@ -78,7 +78,7 @@ static void release(void *held)
 	--*(int *)held;
 }
 
-/* By the Plan, for as long as it lives; those that no instruction needs are not. */
+/* The Plan holds its operators as long as it lives, except operators that no instruction uses. */
 static void operators_are_held(void **state)
 {
 	static const struct et_kernel kernels[] = {
@@ -137,7 +137,7 @@ static void refuses_method(const char *method, enum et_status status, const char
 	assert_string_equal(diag.text, sentence);
 }
 
-/* What one method lacks is no matter to the others, whichever comes first. */
+/* A method that cannot run does not disturb the others, whichever comes first. */
 static void methods_that_cant_run_here_do_so_alone(void **state)
 {
 	struct mk_tensor outside = { MK_FP32, MK_SIZES(1), .name = "w", .is_external = true };
@@ -201,7 +201,7 @@ static void nothing_writes_to_constants(void **state)
 	refuses(ET_E_INVALID_PROGRAM, "instruction 0 (test::split) would write to value 1, a constant");
 }
 
-/* Through a move nobody can know beforehand; the run refuses. */
+/* A move may pass a constant; the Plan cannot know that, the run refuses. */
 static void nothing_writes_to_constants_by_detours(void **state)
 {
 	float weight = 1;
@@ -247,7 +247,7 @@ static void moves_of_lists(void **state)
 	refuses(ET_E_NOT_SUPPORTED, "instruction 0: moves of lists are not supported");
 }
 
-/* A number that becomes another kind while running is caught where a kernel relies on it. */
+/* A scalar that changes its kind during a run is refused where a kernel relies on the kind. */
 static void numbers_that_change_their_kind(void **state)
 {
 	mk_arena(&mk, 64);
@@ -352,7 +352,7 @@ static void constants_that_lie_odd_are_copied_once(void **state)
 	free(bytes);
 }
 
-/* Forty tensors of the same bytes: aligned they cost nothing, else there is an end to the copies. */
+/* Forty tensors with the same bytes. Aligned they cost nothing; unaligned the copies are limited. */
 static void constants_that_lie_odd_are_not_copied_without_end(void **state)
 {
 	enum { N = 40, N_FLOATS = 1 << 14 };
@@ -382,7 +382,7 @@ static void constants_that_lie_odd_are_not_copied_without_end(void **state)
 	free(bytes);
 }
 
-/* Every allocation fails once: nothing leaks, nothing is half made. */
+/* Every allocation fails once: no leak, and no half-made Plan. */
 static void every_allocation_may_fail(void **state)
 {
 	float initial[4] = { 1 };
@@ -449,7 +449,7 @@ static void more_arenas_than_anybody_has(void **state)
 	refuses(ET_E_NOT_SUPPORTED, "method 'forward' has 65 arenas, 64 are the most");
 }
 
-/* @n inputs side by side, in one component since what nothing touches covers them all. */
+/* @n inputs side by side; an unused tensor covers them all, so they are one component. */
 static void make_inputs(int n)
 {
 	mk_arena(&mk, 4 * n);
@@ -518,7 +518,7 @@ static size_t most_steps(void)
 	return et_plan_info(rig.plan)->n_most_steps;
 }
 
-/* The largest tensor's elements, times all others' and one for each argument. */
+/* The largest tensor's elements, times the elements of all others plus one for each argument. */
 static void steps_of_one_instruction(void **state)
 {
 	mk_arena(&mk, 4096);
@@ -529,7 +529,7 @@ static void steps_of_one_instruction(void **state)
 	assert_int_equal(most_steps(), 50 * (4 + 5 + 2 + 4));
 }
 
-/* Who looks at headers only may look at anything. */
+/* A kernel that reads only headers may have tensors of any size. */
 static void steps_of_views_and_numbers(void **state)
 {
 	mk_arena(&mk, 4096);
@@ -541,7 +541,7 @@ static void steps_of_views_and_numbers(void **state)
 	assert_int_equal(most_steps(), 0);
 }
 
-/* A dynamic view, and what a move fills, may be larger than they say: as large as anything. */
+/* A dynamic view, or the target of a move, may be larger than its own spec: it counts as the largest tensor. */
 static void steps_of_what_hides_its_size(void **state)
 {
 	mk_arena(&mk, 4096);

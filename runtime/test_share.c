@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Methods of one program that share mutable buffers: each sees what the others have written, from the same beginning,
- * whoever is made or freed first; and methods that are not made to share do not. */
+/* Methods of one program that share mutable buffers: each sees what the others have written, from the same initial
+ * values, whichever is made or freed first. Methods that are not made to share do not share. */
 #include "runtime/base/checked.h"
 #include "runtime/method.h"
 #include "tests/support/method_rig.h"
@@ -15,7 +15,7 @@ enum { SMALL = 256, LARGE = 1 << 20, MAX_OPENED = 8 };
 static struct method_rig rig;
 static struct make_program mk;
 
-/* One Method with its Plan and a frame; the rig is lent whichever runs. */
+/* A Method with its Plan and a frame; the Method that runs borrows the rig. */
 struct opened {
 	struct et_plan *plan;
 	struct et_method *method;
@@ -107,7 +107,7 @@ static void make_methods(int64_t n_shared, uint32_t h_initial, uint32_t s_initia
 	mk_method(&mk, "number");
 	mk_output(&mk, mk_int(&mk, 7));
 
-	mk_method(&mk, "refused"); /* which has nothing to do with the others */
+	mk_method(&mk, "refused"); /* it cannot run here, and does not disturb the others */
 	mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1), .dynamism = ET_DYNAMIC_UNBOUND });
 
 	if (rig_try_plan(&rig, &mk))
@@ -167,7 +167,7 @@ static bool at_once(void *self)
 	return true;
 }
 
-/* Given up between its first instruction and its second. */
+/* Abandon the run between its first and its second instruction. */
 static enum et_status cut_short(struct opened *one)
 {
 	struct rig_run run;
@@ -207,7 +207,7 @@ static void without_being_told_to_they_do_not_share(void **state)
 	assert_true(run_one(get, 0) == 0);
 	assert_true(run_one(another, 5) == 10);
 	assert_true(run_one(forward, 0) == 4);
-	/* each is state that runs must not overlap on, whatever it does with it */
+	/* each has state that runs must not overlap on */
 	for (int i = 0; i < n_opened; i++)
 		assert_true(et_plan_info(all[i].plan)->is_stateful);
 }
@@ -221,24 +221,24 @@ static void two_of_one_method_may_share_too(void **state)
 	assert_true(run_one(first, 1) == 6);
 }
 
-/* What only a later one uses begins as it should; what is there stays. */
+/* A buffer that only a later Method uses starts with its initial value; existing values stay. */
 static void the_initial_values_are_all_methods(void **state)
 {
 	float seven = 7, three = 3;
 	uint32_t h = mk_initial(&mk, &seven, sizeof seven), s = mk_initial(&mk, &three, sizeof three);
 	make_methods(SMALL, h, s);
 	struct opened *forward = open_one("forward", NULL);
-	/* h of four methods, s of one, and its own once more */
+	/* h of four methods, s of one, and the method's own once more */
 	assert_int_equal(et_plan_info(forward->plan)->n_reset_bytes, SMALL + 6 * sizeof seven);
 	assert_true(run_one(forward, 1) == 16);
 	struct opened *steps = open_one("steps", forward);
 	assert_true(run_one(steps, 1) == 12); /* 3 + 1, and 8 */
 	assert_true(run_one(open_one("get", steps), 0) == 8);
 	et_method_reset(forward->method);
-	assert_true(run_one(steps, 1) == 11); /* 3 + 1, and 7: all of it is as in the beginning */
+	assert_true(run_one(steps, 1) == 11); /* 3 + 1, and 7: everything has its initial value again */
 }
 
-/* Of a program that was not planned so: what two methods have at one place are two things. */
+/* In a program that was not planned for sharing, the same place in two methods holds different things. */
 static void ones_own_initial_values_go_first(void **state)
 {
 	static const char *names[] = { "forward", "get" };
@@ -256,7 +256,7 @@ static void ones_own_initial_values_go_first(void **state)
 	for (int i = 0; i < 2; i++) {
 		assert_true(run_one(forward, 0) == 7);
 		assert_true(run_one(get, 0) == 3);
-		assert_true(run_one(with, 0) == 7); /* the first one's, which it works on */
+		assert_true(run_one(with, 0) == 7); /* the first Method's memory */
 		et_method_reset(forward->method);
 		et_method_reset(get->method);
 	}
@@ -291,7 +291,7 @@ static void another_program_does_not_share(void **state)
 	struct opened *forward = open_one("forward", NULL), none;
 	struct et_program *first = rig.program;
 	mk_init(&mk);
-	make_methods(SMALL, 0, 0); /* to the byte the same */
+	make_methods(SMALL, 0, 0); /* byte for byte the same */
 	assert_int_equal(try_open("forward", forward, &none), ET_E_INVALID_ARGUMENT);
 	et_program_unref(first);
 }
@@ -329,7 +329,7 @@ static void other_arenas_are_not_shared(void **state)
 	}
 }
 
-/* No input is a mutable buffer. */
+/* An input is never a mutable buffer. */
 static void where_an_input_lies_is_not_shared(void **state)
 {
 	for (int other = 0; other < 2; other++) {
@@ -404,7 +404,7 @@ static void a_large_one_is_lost_for_all(void **state)
 	assert_int_equal(cut_short(forward), ET_E_STATE_LOST);
 }
 
-/* The one that holds it may go before the others do, if these are not used any more. */
+/* The Method that holds the memory may be freed first, if the others are not used any more. */
 static void they_may_be_freed_in_any_order(void **state)
 {
 	make_methods(SMALL, 0, 0);

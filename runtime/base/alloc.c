@@ -13,7 +13,7 @@ enum { FIRST_CHUNK = 1024, LARGEST_STEP = 64 * 1024, CHUNK_ALIGN = 64 };
 
 struct et_pool_chunk {
 	struct et_pool_chunk *next;
-	size_t n_bytes; /* of the whole chunk, this header included */
+	size_t n_bytes; /* size of the whole chunk, this header included */
 	size_t n_used;
 };
 

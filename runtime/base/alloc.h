@@ -55,7 +55,8 @@ char *et_pool_strndup(struct et_pool *pool, const char *text, size_t n);
 /* Forget all allocations but keep the memory, for scratch that is used again and again: after the first few uses it
  * costs no allocation. Several chunks are replaced by one as large as the peak. */
 void et_pool_reset(struct et_pool *pool);
-/* As et_pool_alloc and et_pool_array, but not zeroed, so pages that the caller never writes are never touched. */
+/* The same as et_pool_alloc and et_pool_array, but not zeroed, so pages that the caller never writes are never
+ * touched. */
 void *et_pool_scratch(struct et_pool *pool, size_t n_bytes, size_t align);
 void *et_pool_scratch_array(struct et_pool *pool, size_t n, size_t item_bytes);
 

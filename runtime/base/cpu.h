@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which builds of a file (cpu_builds in meson.build, which has their compiler flags) this processor can run. The
- * compiler's library detects the processor at program start; these functions read its result. */
+/* Builds of a file for processor levels (cpu_builds in meson.build, which has their compiler flags): which of them
+ * this processor can run. The compiler's library detects the processor at program start; these functions read its
+ * result. */
 #ifndef RUNTIME_BASE_CPU_H
 #define RUNTIME_BASE_CPU_H
 
@@ -33,7 +34,7 @@ static inline bool et_cpu_runs_vnni(void)
 #define ET_CPU_BUILDS(name) &name##_base
 #endif
 
-/* How many entries of that array this processor can run. */
+/* Return how many entries of that array this processor can run. */
 static inline size_t et_cpu_n_builds(void)
 {
 #ifdef __x86_64__

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For inner loops that are written once and compiled for each constant that they are called with. */
+/* Macros for inner loops that are written once and compiled for each constant that they are called with. */
 #ifndef RUNTIME_BASE_EXPAND_H
 #define RUNTIME_BASE_EXPAND_H
 

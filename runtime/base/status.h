@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a call of the runtime can answer, and the sentence that explains it.
+/* The answers of the runtime's calls, and the sentence that explains each.
  *
  * The numbers are those of ExecuTorch's `Error` (runtime/core/error.h), so they mean the same in both; ours begin at
  * 0x80. A number alone helps nobody, so every call that can fail for a reason worth a sentence takes a `struct

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names are found again, whatever order they came in. */
+/* Names are found, whatever order they came in. */
 #include "runtime/base/names.h"
 
 #include <setjmp.h>
@@ -14,7 +14,7 @@ static void finds_names(void **state)
 	char texts[N][8];
 	struct et_name names[N];
 	assert_int_equal(et_names_find(NULL, 0, "x"), ET_NO_NAME);
-	for (uint32_t i = 0; i < N; i++) { /* each twice */
+	for (uint32_t i = 0; i < N; i++) { /* each name twice */
 		snprintf(texts[i], sizeof texts[i], "%u", i * 7 % (N / 2));
 		names[i] = (struct et_name){ texts[i], i };
 	}

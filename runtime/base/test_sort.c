@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Items come out in order, whatever order they went in, and names are found in them. */
+/* Items come out in order, whatever order they went in. */
 #include "runtime/base/sort.h"
 
 #include <setjmp.h>
@@ -17,7 +17,7 @@ static bool is_before(const void *a, const void *b)
 	return ((const struct item *)a)->key < ((const struct item *)b)->key;
 }
 
-/* Sorted, and nothing was lost. */
+/* The items are sorted, and none is lost. */
 static void sorts(void **state)
 {
 	struct item items[200];
@@ -40,7 +40,7 @@ static bool always(const void *a, const void *b)
 	return true;
 }
 
-/* What is in order stays, and an order that is none loses nothing. */
+/* Sorted items stay where they are, and an is_before that is no order loses no item. */
 static void keeps_all(void **state)
 {
 	enum { N = 100 };
@@ -62,7 +62,7 @@ static void equal_keys_keep_their_order(void **state)
 {
 	enum { MOST = 300 };
 	static struct et_sort_item items[MOST], room[MOST];
-	/* of bits in the middle, all bits, and few of them */
+	/* keys with bits in the middle, all bits, few bits, none, and one high bit */
 	const uint64_t masks[] = { 0xfff0, UINT64_MAX, 3, 0, UINT64_C(1) << 63 };
 	uint64_t key = 1;
 	(void)state;
@@ -83,7 +83,7 @@ static void equal_keys_keep_their_order(void **state)
 			assert_true(!i || items[i - 1].key < items[i].key ||
 				    (items[i - 1].key == items[i].key && items[i - 1].index < items[i].index));
 		}
-		assert_true(before == after); /* each key is still its own index's */
+		assert_true(before == after); /* each key still belongs to its index */
 	}
 }
 

@@ -233,7 +233,7 @@ static enum et_status open_path(int *ret_fd, const char *path, struct stat *ret_
 	int error = errno;
 	if (fd >= 0)
 		close(fd);
-	if (error == EACCES) /* name the user: the daemon's user is rarely the one who reads this */
+	if (error == EACCES) /* name the user: whoever reads the text is rarely the daemon's user */
 		return et_fail(diag, status_of(error), "%s: cannot open it: %s to user %u", path, strerror(error),
 			(unsigned)geteuid());
 	return et_fail(diag, status_of(error), "%s: cannot open it: %s", path, strerror(error));

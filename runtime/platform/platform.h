@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a Linux process provides to the runtime: memory, time, files, log.
+/* The services that a Linux process provides to the runtime: memory, time, files, log.
  *
  * runtime/ itself calls none of these functions; daemon/, clients/, ipc/ and tests do. This folder is a static
  * library of its own, and the only folder in runtime/ that may use the C library's heap and the kernel. */
@@ -31,9 +31,9 @@ struct et_log et_platform_log(enum et_log_level max_level);
  * empty), ET_E_MEMORY_ALLOCATION_FAILED, ET_E_OUT_OF_RESOURCES (no descriptors or no room left). */
 enum et_status et_platform_source_open(struct et_source *ret_source, const char *path, const char *cache_dir,
 	struct et_diag *diag);
-/* As et_platform_source_open, for a file that is open already. @fd stays the caller's; its position is neither used
- * nor moved. Reads exactly @n_bytes, which the caller got from fstat and charged to the client: if the file's size
- * differs by now, it is refused. @name is for @diag. May block as long as the file's file system does. */
+/* The same as et_platform_source_open, for a file that is open already. @fd stays the caller's; its position is
+ * neither used nor moved. Reads exactly @n_bytes, which the caller got from fstat and charged to the client: if the
+ * file's size differs by now, it is refused. @name is for @diag. May block as long as the file's file system does. */
 enum et_status et_platform_source_import(struct et_source *ret_source, int fd, size_t n_bytes, const char *name,
 	const char *cache_dir, struct et_diag *diag);
 

@@ -76,7 +76,7 @@ static int64_t realtime_ns(void)
 
 /* --- which program it is ------------------------------------------------------------------------------ */
 
-static void contents_name(char ret_name[ET_STORE_NAME], const struct et_platform_identity *identity)
+static void program_record_name(char ret_name[ET_STORE_NAME], const struct et_platform_identity *identity)
 {
 	struct sha256_ctx sha;
 	uint8_t digest[ET_SHA256_BYTES];
@@ -86,7 +86,7 @@ static void contents_name(char ret_name[ET_STORE_NAME], const struct et_platform
 	et_store_name(ret_name, digest, ".program");
 }
 
-static void thing_name(char ret_name[ET_STORE_NAME], const uint8_t digest[ET_SHA256_BYTES], const char *variant)
+static void saved_name(char ret_name[ET_STORE_NAME], const uint8_t digest[ET_SHA256_BYTES], const char *variant)
 {
 	struct sha256_ctx sha;
 	uint8_t both[ET_SHA256_BYTES];
@@ -126,7 +126,7 @@ static bool look_digest_up(struct et_platform_store *store, struct file *file, u
 		memcpy(ret_digest, file->digest, ET_SHA256_BYTES);
 		return true;
 	}
-	contents_name(name, &source->identity);
+	program_record_name(name, &source->identity);
 	if (!et_store_record_read(store, name, &source->identity, &record, &is_certain))
 		return false;
 	if (!is_certain) {
@@ -157,7 +157,7 @@ static void make_digest(struct et_platform_store *store, struct file *file, uint
 	sha256_digest(&sha, sizeof(record.digest), record.digest);
 	drop_pages(source);
 	memcpy(ret_digest, record.digest, ET_SHA256_BYTES);
-	contents_name(name, &source->identity);
+	program_record_name(name, &source->identity);
 	et_store_record_write(store, name, &record);
 	set_digest(file, record.digest);
 }
@@ -205,17 +205,17 @@ static const char *check_header(const struct header *header, const uint8_t *dige
 	uint64_t n_file)
 {
 	if (header->magic != MAGIC)
-		return "it is no such file";
+		return "not a file of this store";
 	if (header->version != VERSION || header->n_header != sizeof(*header))
-		return "it is of another version";
+		return "of another version";
 	if (header->checksum != header_checksum(header))
-		return "its header is damaged";
+		return "damaged header";
 	if (memcmp(header->digest, digest, ET_SHA256_BYTES) != 0 ||
 		memchr(header->variant, 0, sizeof(header->variant)) == NULL || strcmp(header->variant, variant) != 0)
-		return "it is for something else";
+		return "for another program or variant";
 	if (!header->n_body || !et_in_range(ET_STORE_ALIGNMENT, header->n_body, n_file) ||
 		n_file != ET_STORE_ALIGNMENT + header->n_body)
-		return "it is cut off";
+		return "truncated";
 	return NULL;
 }
 
@@ -246,9 +246,9 @@ static const char *open_kept(struct et_platform_store *store, int fd, const char
 	struct stat st;
 	struct header header;
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022) != 0)
-		return "it is not a file of ours alone";
+		return "another user may write to it";
 	if (pread(fd, &header, sizeof(header), 0) != (ssize_t)sizeof(header))
-		return "it is cut off";
+		return "truncated";
 	const char *wrong = check_header(&header, digest, variant, (uint64_t)st.st_size);
 	if (wrong)
 		return wrong;
@@ -257,7 +257,7 @@ static const char *open_kept(struct et_platform_store *store, int fd, const char
 	if (check_body(store, kept, &st, &header, ret_mapping))
 		return NULL;
 	et_platform_unmap(ret_mapping);
-	return "it is damaged";
+	return "damaged";
 }
 
 static enum et_status find(void *self, const char *variant, const uint8_t **ret_bytes, size_t *ret_n_bytes,
@@ -269,7 +269,7 @@ static enum et_status find(void *self, const char *variant, const uint8_t **ret_
 	uint8_t digest[ET_SHA256_BYTES];
 	if (!find_digest(binding, false, digest))
 		return ET_E_NOT_FOUND;
-	thing_name(kept, digest, variant);
+	saved_name(kept, digest, variant);
 	int fd = openat(store->dir_fd, kept, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT)
 		return ET_E_NOT_FOUND;
@@ -281,9 +281,8 @@ static enum et_status find(void *self, const char *variant, const uint8_t **ret_
 		close(fd);
 	if (wrong) {
 		et_logf(store->log, ET_LOG_WARNING,
-			"%s: what was kept for it in %s/%s is not used: %s; it is "
-			"made again",
-			binding->name, store->path, kept, wrong);
+			"%s: the data saved for it in %s/%s is not used (%s); it is made again", binding->name,
+			store->path, kept, wrong);
 		unlinkat(store->dir_fd, kept, 0);
 		free(mapping);
 		return ET_E_NOT_FOUND;
@@ -352,19 +351,20 @@ static enum et_status keep(void *self, const char *variant, const struct et_stor
 	uint8_t digest[ET_SHA256_BYTES];
 	uint64_t n_bytes = ET_STORE_ALIGNMENT;
 	if (strlen(variant) > ET_STORE_MAX_VARIANT)
-		return et_fail(diag, ET_E_INVALID_ARGUMENT, "a variant's name is too long to keep");
+		return et_fail(diag, ET_E_INVALID_ARGUMENT, "the variant's name is too long");
 	for (size_t i = 0; i < n_pieces; i++)
 		n_bytes += pieces[i].n_bytes;
 	if (n_bytes > store->max_bytes)
 		return et_fail(diag, ET_E_OUT_OF_RESOURCES,
-			"%s: %llu bytes to keep, more than the %llu that %s may hold", binding->name,
+			"%s: %llu bytes to save, more than the %llu that %s may hold", binding->name,
 			(unsigned long long)n_bytes, (unsigned long long)store->max_bytes, store->path);
 	find_digest(binding, true, digest);
 	for (uint32_t i = 0; i < binding->n_files; i++)
 		if (!is_unchanged(binding->files[i].source))
-			return et_fail(diag, ET_E_INVALID_STATE, "%s: %s was changed meanwhile; nothing is kept of it",
-				binding->name, i ? "a data file of it" : "the file");
-	thing_name(kept, digest, variant);
+			return et_fail(diag, ET_E_INVALID_STATE,
+				"%s: %s was changed meanwhile; nothing is saved for it", binding->name,
+				i ? "one of its data files" : "the file");
+	saved_name(kept, digest, variant);
 	int fd = et_store_temporary(store, temporary), rc = fd < 0 ? fd : 0;
 	if (fd >= 0) {
 		rc = write_kept(fd, digest, variant, pieces, n_pieces);
@@ -375,7 +375,7 @@ static enum et_status keep(void *self, const char *variant, const struct et_stor
 			unlinkat(store->dir_fd, temporary, 0);
 	}
 	if (rc)
-		return et_fail(diag, ET_E_ACCESS_FAILED, "%s: cannot keep %llu bytes in %s: %s", binding->name,
+		return et_fail(diag, ET_E_ACCESS_FAILED, "%s: cannot save %llu bytes in %s: %s", binding->name,
 			(unsigned long long)n_bytes, store->path, strerror(-rc));
 	fsync(store->dir_fd);
 	et_store_prune(store, kept);
@@ -396,7 +396,8 @@ struct et_platform_store *et_platform_store_new(const char *dir, uint64_t max_by
 		return NULL;
 	}
 	if (st.st_uid != geteuid() || (st.st_mode & 022) != 0) {
-		et_fail(diag, ET_E_ACCESS_FAILED, "%s: others may write there", dir);
+		et_fail(diag, ET_E_ACCESS_FAILED, "%s: the folder belongs to another user, or others may write to it",
+			dir);
 		close(fd);
 		return NULL;
 	}

@@ -25,7 +25,7 @@ void et_store_name(char ret_name[ET_STORE_NAME], const uint8_t digest[ET_SHA256_
  * memory. */
 uint64_t et_store_checksum(const void *bytes, size_t n_bytes);
 
-/* What is known about a file that nobody has written to since. */
+/* A record: facts about a file that nobody has written to since. */
 struct et_store_record {
 	uint64_t magic;
 	struct et_platform_identity identity;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data files: the exporter's own, shared by programs and outliving whoever opened them. */
+/* Data files: the exporter's own files, shared by programs, alive longer than the caller that opened them. */
 #include "runtime/platform/platform.h"
 
 #include <setjmp.h>
@@ -31,7 +31,7 @@ static struct et_program *open_program(struct et_platform_data *data)
 	return program;
 }
 
-/* The bytes of all constants: a sanitizer sees if any is gone. */
+/* Read the bytes of all constants: a sanitizer notices if any are freed. */
 static unsigned sum_of_constants(const struct et_program *program)
 {
 	const struct et_method_spec *method = et_program_method_at(program, 0);

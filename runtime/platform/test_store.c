@@ -60,7 +60,7 @@ static int set_up(void **state)
 	return f.store ? 0 : -1;
 }
 
-/* Names in the folder that end so. The last one's path in *ret_path. */
+/* Count the names in the folder with that ending. *ret_path: the path of the last one. */
 static unsigned count_files(const char *ending, char ret_path[400])
 {
 	unsigned n = 0;
@@ -118,7 +118,7 @@ static enum et_status keep_as(const struct et_source *source, const char *varian
 	return status;
 }
 
-/* The fill byte of what is found, or -1. */
+/* The fill byte of what find returns, or -1. */
 static int found_as(const struct et_source *source, const char *variant)
 {
 	const uint8_t *bytes;
@@ -174,7 +174,7 @@ static void test_kept_and_found(void **state)
 static void test_another_program_finds_nothing(void **state)
 {
 	keep_anew("v", 1);
-	/* in place, of the same length */
+	/* in place, with the same length */
 	write_file(f.program, "THE BYTES OF A PROGRAM", 22, 0);
 	assert_int_equal(found_anew("v"), -1);
 	keep_anew("v", 2);
@@ -183,7 +183,7 @@ static void test_another_program_finds_nothing(void **state)
 	assert_int_equal(f.n_lines, 0);
 }
 
-/* What was made of the bytes before must not be kept for those that are there now. */
+/* Data made from the old bytes must not be saved for the new ones. */
 static void test_program_changes_under_a_mapping(void **state)
 {
 	struct et_source source = open_program(true);
@@ -193,7 +193,7 @@ static void test_program_changes_under_a_mapping(void **state)
 	assert_int_equal(count_files(".kept", NULL), 0);
 }
 
-/* Pages of @bytes that are in this process's memory; 0 where the kernel does not say. */
+/* The pages of @bytes in this process's memory; 0 if the kernel does not tell. */
 static size_t count_present(const uint8_t *bytes, size_t n)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), n_present = 0;
@@ -208,7 +208,7 @@ static size_t count_present(const uint8_t *bytes, size_t n)
 	return n_present;
 }
 
-/* To name a program all of it is read; that should not be what keeps all of it in memory. */
+/* All of a program is read to identify it; that must not keep all of it in memory. */
 static void test_naming_leaves_no_pages(void **state)
 {
 	enum { N = 1 << 20 };
@@ -219,7 +219,7 @@ static void test_naming_leaves_no_pages(void **state)
 	free(bytes);
 	if (!count_present(source.bytes, N)) {
 		source.release(source.owner);
-		skip(); /* an emulated processor's pages are not the kernel's */
+		skip(); /* the pages of an emulated processor are not the kernel's */
 	}
 	assert_int_equal(keep_as(&source, "v", 1), ET_OK);
 	assert_int_equal(count_present(source.bytes, N), 0);
@@ -246,7 +246,7 @@ static void test_damage_everywhere(void **state)
 		assert_int_equal(found_anew("v"), -1);
 		assert_int_equal(f.n_lines, 1);
 		assert_non_null(strstr(f.line, "program: "));
-		assert_int_equal(count_files(".kept", NULL), 0); /* it is made again */
+		assert_int_equal(count_files(".kept", NULL), 0); /* saved again */
 	}
 }
 
@@ -277,15 +277,15 @@ static void test_foreign_files(void **state)
 	keep_anew("two", 2);
 	assert_int_equal(count_files(".kept", path), 1);
 
-	/* what was kept for another variant */
+	/* data of another variant */
 	assert_int_equal(rename(aside, path), 0);
 	assert_int_equal(found_anew("two"), -1);
-	assert_non_null(strstr(f.line, "something else"));
-	/* one that others may write */
+	assert_non_null(strstr(f.line, "another program or variant"));
+	/* a file that others may write */
 	keep_anew("two", 2);
 	assert_int_equal(chmod(path, 0622), 0);
 	assert_int_equal(found_anew("two"), -1);
-	/* a link, to a good one */
+	/* a link to a good file */
 	keep_anew("two", 2);
 	assert_int_equal(rename(path, other), 0);
 	assert_int_equal(symlink(other, path), 0);
@@ -303,7 +303,7 @@ static void test_damaged_records_cost_only_time(void **state)
 	assert_int_equal(found_anew("v"), 5);
 	assert_int_equal(count_files(".program", path), 1);
 	write_file(path, "xxxxxxxxxxxxxxxx", 16, 0);
-	assert_int_equal(found_anew("v"), -1); /* it takes the program for a new one */
+	assert_int_equal(found_anew("v"), -1); /* the program counts as new */
 	keep_anew("v", 6);
 	assert_int_equal(found_anew("v"), 6);
 	assert_int_equal(f.n_lines, 0);
@@ -317,7 +317,7 @@ static void test_folders(void **state)
 	assert_int_equal(chmod(f.dir, 0777), 0);
 	assert_null(et_platform_store_new(f.dir, 1, NULL, &diag));
 	assert_int_equal(chmod(f.dir, 0700), 0);
-	/* one that goes away */
+	/* a file that disappears */
 	struct et_source source = open_program(false);
 	assert_int_equal(keep_as(&source, "v", 1), ET_OK);
 	while (count_files("", path))
@@ -367,13 +367,13 @@ static void test_oldest_goes_first(void **state)
 	assert_int_equal(count_files(".kept", path), 1);
 	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 	assert_int_equal(keep_as(&source, "two", 2), ET_OK);
-	assert_int_equal(found_as(&source, "one"), 1); /* used, so it is "two"'s turn */
+	assert_int_equal(found_as(&source, "one"), 1); /* "one" was used, so "two" is deleted next */
 	assert_int_equal(keep_as(&source, "three", 3), ET_OK);
 	assert_int_equal(found_as(&source, "one"), 1);
 	assert_int_equal(found_as(&source, "two"), -1);
 	assert_int_equal(found_as(&source, "three"), 3);
 	source.release(source.owner);
-	/* and what is larger than the whole is not begun */
+	/* data larger than the whole limit is not written */
 	et_platform_store_unref(f.store);
 	f.store = et_platform_store_new(f.dir, 100, &f.log, &diag);
 	source = open_program(false);

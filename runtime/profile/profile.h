@@ -24,7 +24,7 @@ struct et_profile_event {
 	uint64_t begin_ns, end_ns; /* on the profile's clock. Parts follow each other from the instruction's begin. */
 	const char *name;          /* NULL for an instruction */
 	uint32_t instruction;
-	uint32_t ordinal; /* of a part: its number among parts of that name within the same delegate call, from 1 */
+	uint32_t ordinal; /* of a part: the nth part of that name within its delegate call, from 1 */
 	uint8_t kind;
 	bool has_ended;
 };
@@ -45,7 +45,7 @@ size_t et_profile_max_bytes(uint32_t max_events);
 struct et_profile *et_profile_new(const struct et_profile_options *options);
 /* NULL is fine; returns NULL. */
 struct et_profile *et_profile_free(struct et_profile *profile);
-/* For et_run.trace; lives as long as @profile. */
+/* The trace for et_run.trace; lives as long as @profile. */
 const struct et_trace *et_profile_trace(const struct et_profile *profile);
 /* Add an event about the request as a whole, e.g. "Method::execute". @name must outlive @profile. */
 void et_profile_span(struct et_profile *profile, const char *name, uint64_t begin_ns, uint64_t end_ns);

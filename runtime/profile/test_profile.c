@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Recording and writing: times of a clock that we turn, a dump read back by hand, little memory, and a run that is
- * the same with and without. */
+/* Recording and writing a profile: times of a clock that the test sets, a dump read back by hand, bounded memory,
+ * and a run that is the same with and without a profile. */
 #include "runtime/program/flatbuffer.h"
 #include "runtime/platform/platform.h"
 #include "runtime/profile/etdump.h"
@@ -39,12 +39,12 @@ static void parts_follow_their_call(void **state)
 	trace->part(trace->self, name, 3);
 	trace->part(trace->self, "add", 4);
 	trace->part(trace->self, name, 5);
-	memcpy(name, "gone", 4); /* it was lent */
+	memcpy(name, "gone", 4); /* the name was borrowed */
 	trace->begin(trace->self, 7);
 	trace->end(trace->self, 7);
 	trace->part(trace->self, "conv", 6);
 	trace->begin(trace->self, 8);
-	trace->end(trace->self, 9); /* not its end */
+	trace->end(trace->self, 9); /* not the end of this instruction */
 	et_profile_span(profile, "all", 1, 99);
 	const struct et_profile_event *e = et_profile_events(profile, &n);
 	assert_int_equal(n, 8);
@@ -125,7 +125,7 @@ struct seen {
 	char part[64];
 };
 
-/* The events of a dump; how many. */
+/* Read the events of a dump; returns their number. */
 static uint32_t read_dump(const uint8_t *bytes, size_t n_bytes, struct seen *ret_seen, uint32_t max)
 {
 	struct et_fb fb;
@@ -169,7 +169,7 @@ static void a_run_becomes_a_dump(void **state)
 	run_adder(&rig, trace);
 	trace->part(trace->self, "Add (F32)", 5);
 	et_profile_span(profile, "Method::execute", 1005, clock);
-	trace->begin(trace->self, 0); /* and never ends */
+	trace->begin(trace->self, 0); /* without an end */
 
 	const struct et_method_spec *method = et_program_find_method(rig.program, "forward");
 	struct et_fbw writer;
@@ -195,7 +195,7 @@ static void a_run_becomes_a_dump(void **state)
 	rig_close(&rig);
 }
 
-/* Whatever allocation fails, nothing is lost but events, and the dump says so by its status. */
+/* Whatever allocation fails, only events are lost, and the dump's status says so. */
 static void little_memory(void **state)
 {
 	struct method_rig rig;
@@ -230,7 +230,7 @@ static void little_memory(void **state)
 	rig_close(&rig);
 }
 
-/* The promise that a quota is charged by. */
+/* The bound on memory that a client is charged for. */
 static void it_takes_no_more_than_it_says(void **state)
 {
 	enum { MAX = 4000 };

@@ -40,7 +40,7 @@ struct et_external {
 	const struct et_external_data *next;
 	struct et_external_data data;
 	struct et_external_entry *entries;
-	struct et_name *names; /* of the entries, sorted */
+	struct et_name *names; /* the entries' names, sorted */
 	uint32_t n_entries;
 };
 

@@ -12,7 +12,7 @@ struct et_layout {
 	uint8_t type, n_dims;
 	const int32_t *sizes; /* in the pool */
 	const uint8_t *dim_order;
-	size_t n_bytes; /* of all elements, dense */
+	size_t n_bytes; /* size of all elements, dense */
 };
 
 /* The numbers of the fields in a table. */

@@ -24,10 +24,10 @@ struct et_source {
 	void (*release)(void *owner); /* may be NULL */
 	/* The caller will not read [offset, offset + n) soon, so its memory may be freed. May be NULL. */
 	void (*drop)(void *owner, size_t offset, size_t n);
-	/* Where delegates save what they make from these bytes; valid until release. May be NULL. */
+	/* The store where delegates save what they make from these bytes; valid until release. May be NULL. */
 	const struct et_store *store;
-	/* Who brought the program. 0: the administrator chose it. Otherwise 1 + the uid of a less trusted user; a
-	 * delegate that works in processes of its own then keeps the program out of processes that run other
+	/* The user who brought the program. 0: the administrator chose it. Otherwise 1 + the uid of a less trusted
+	 * user; a delegate that works in processes of its own then keeps the program out of processes that run other
 	 * tenants' programs. */
 	uint64_t tenant;
 };
@@ -64,7 +64,7 @@ struct et_program *et_program_unref(struct et_program *program);
 /* --- what a program holds: for the Plan, and for whoever wants to look inside --------------------
  * Everything below is immutable and lives as long as the program. All indexes have been checked. */
 
-/* Where a tensor's bytes come from. */
+/* The place of a tensor's bytes. */
 enum et_storage {
 	ET_STORAGE_NONE,     /* no memory until a run sets it: an input, an output, a view */
 	ET_STORAGE_CONSTANT, /* the file */
@@ -136,7 +136,7 @@ struct et_delegate_spec {
 	size_t n_bytes;
 	const struct et_compile_spec *specs;
 	uint32_t n_specs;
-	uint32_t n_args; /* of the first call; 0: no instruction calls it */
+	uint32_t n_args; /* number of arguments of the first call; 0: no instruction calls it */
 };
 
 struct et_method_spec {

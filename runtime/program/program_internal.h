@@ -13,7 +13,7 @@
 struct et_segment {
 	size_t offset; /* from the program's first byte */
 	size_t n_bytes;
-	bool has_constants, has_payload, has_named_data; /* what refers to it, for the statistics */
+	bool has_constants, has_payload, has_named_data; /* kinds of data that refer to it, for the statistics */
 };
 
 struct et_program {
@@ -38,8 +38,8 @@ struct et_program_reader {
 	struct et_diag diag;  /* fb's diagnosis */
 	struct et_pool *pool; /* the program's pool */
 	struct et_program *program;
-	struct et_delegate_spec *delegates; /* of the method in progress */
-	size_t n_payload_bytes;             /* of all delegates; a shared payload counts for each */
+	struct et_delegate_spec *delegates; /* delegates of the method in progress */
+	size_t n_payload_bytes;             /* sum over all delegates; a shared payload counts for each */
 	/* Constant i lies in one segment at offsets[i], or (deprecated) inline in buffers[i]. */
 	struct et_fb_vector constant_offsets;
 	uint32_t constant_segment;
