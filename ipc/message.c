@@ -7,12 +7,10 @@
  * direction.
  *
  * What must always be true:
- *   - All memory comes from the codec's pool, within the budget of the current message. protobuf-c can handle an
+ *   - All memory comes from the codec (codec.c), within the budget of the current message. protobuf-c can handle an
  *     allocator that refuses.
- *   - The size of each allocation is stored in front of it. A received string with a NUL inside is shorter than its
- *     allocation; that is how it is detected.
  *   - Decoding an Infer request allocates nothing and copies only a few numbers. */
-#include "ipc/message.h"
+#include "ipc/codec_internal.h"
 
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
@@ -97,115 +95,6 @@ size_t inf_request_n_fds(const struct inf_request *request)
 	}
 }
 
-/* ---- memory ---- */
-
-enum { PIECE_ALIGN = _Alignof(max_align_t), PIECE_HEADER = PIECE_ALIGN };
-
-void inf_codec_init(struct inf_codec *codec, const struct et_allocator *allocator)
-{
-	*codec = (struct inf_codec){ 0 };
-	et_pool_init(&codec->pool, allocator);
-}
-
-void inf_codec_deinit(struct inf_codec *codec)
-{
-	et_pool_deinit(&codec->pool);
-}
-
-static void codec_begin(struct inf_codec *codec, size_t budget)
-{
-	et_pool_reset(&codec->pool);
-	codec->n_left = budget;
-	codec->refused = false;
-}
-
-/* Not zeroed; the size is stored in front. */
-static void *codec_alloc(void *self, size_t n_bytes)
-{
-	struct inf_codec *codec = self;
-	size_t need;
-	if (!et_add(n_bytes, PIECE_HEADER, &need) || need > codec->n_left)
-		return NULL;
-	uint8_t *piece = et_pool_scratch(&codec->pool, need, PIECE_ALIGN);
-	if (!piece) {
-		codec->refused = true;
-		return NULL;
-	}
-	codec->n_left -= need;
-	memcpy(piece, &n_bytes, sizeof n_bytes);
-	return piece + PIECE_HEADER;
-}
-
-static void *codec_array(struct inf_codec *codec, size_t n, size_t item_bytes)
-{
-	size_t n_bytes;
-	return et_mul(n, item_bytes, &n_bytes) ? codec_alloc(codec, n_bytes) : NULL;
-}
-
-static void codec_free(void *self, void *ptr)
-{
-	/* the whole pool is emptied at the next message */
-}
-
-/* ---- strings ---- */
-
-/* The length of the UTF-8 sequence at @text, which ends with a NUL; 0: not valid UTF-8. */
-static size_t utf8_sequence(const uint8_t *text)
-{
-	uint8_t lead = text[0];
-	size_t n = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
-	for (size_t i = 1; i < n; i++)
-		if ((text[i] & 0xc0) != 0x80)
-			return 0;
-	/* overlong forms, surrogates, beyond the last code point */
-	if ((lead == 0xe0 && text[1] < 0xa0) || (lead == 0xed && text[1] > 0x9f) || (lead == 0xf0 && text[1] < 0x90) ||
-		(lead == 0xf4 && text[1] > 0x8f))
-		return 0;
-	return n;
-}
-
-static bool utf8_is_valid(const char *text)
-{
-	for (const uint8_t *at = (const uint8_t *)text; *at;) {
-		size_t n = utf8_sequence(at);
-		if (!n)
-			return false;
-		at += n;
-	}
-	return true;
-}
-
-/* Check a received string. NULL: not acceptable. */
-static const char *string_decode(const char *text, size_t max)
-{
-	if (!text || text == protobuf_c_empty_string)
-		return "";
-	size_t n_piece, n = strlen(text);
-	memcpy(&n_piece, text - PIECE_HEADER, sizeof n_piece);
-	return n + 1 == n_piece && n <= max && utf8_is_valid(text) ? text : NULL;
-}
-
-/* Copy at most @max bytes, cut between characters; each byte that is not valid UTF-8 becomes '?'. */
-static char *string_mend(struct inf_codec *codec, const char *text, size_t max)
-{
-	size_t n = strnlen(text, max), n_done = 0;
-	char *copy = codec_alloc(codec, n + 1);
-	if (!copy)
-		return NULL;
-	while (n_done < n && text[n_done]) {
-		size_t n_char = utf8_sequence((const uint8_t *)text + n_done);
-		if (n_char > n - n_done)
-			break;
-		if (n_char)
-			memcpy(copy + n_done, text + n_done, n_char);
-		else
-			copy[n_done] = '?';
-		n_done += n_char ? n_char : 1;
-	}
-	copy[n_done] = '\0';
-	return copy;
-}
-
 /* ---- decoding ---- */
 
 /* Passed along while one message is decoded or encoded. */
@@ -228,6 +117,12 @@ static int bad_field(const struct coding *coding, const struct shape *shape, con
 {
 	et_fail(coding->diag, ET_E_INVALID_ARGUMENT, "%s.%s: %s", shape->descriptor->short_name, field->name, what);
 	return INF_MESSAGE_E_INVALID;
+}
+
+/* Check a received string; "" if it is absent. NULL: not acceptable. */
+static const char *string_decode(const char *text, size_t max)
+{
+	return text && text != protobuf_c_empty_string ? inf_codec_check_string(text, max) : "";
 }
 
 static const char bad_string[] = "not a string of valid UTF-8 within its bound";
@@ -265,7 +160,7 @@ static int array_decode(const struct coding *coding, const struct shape *shape, 
 	}
 	if (field->kind == FIELD_STRINGS) {
 		char *const *from = AT(theirs, field->theirs, char **const);
-		const char **to = codec_array(coding->codec, n, sizeof *to);
+		const char **to = inf_codec_array(coding->codec, n, sizeof *to);
 		if (!to)
 			return no_memory(coding);
 		for (size_t i = 0; i < n; i++) {
@@ -277,7 +172,7 @@ static int array_decode(const struct coding *coding, const struct shape *shape, 
 		return 0;
 	}
 	const void *const *from = AT(theirs, field->theirs, const void *const *const);
-	uint8_t *to = codec_array(coding->codec, n, field->message->n_ours);
+	uint8_t *to = inf_codec_array(coding->codec, n, field->message->n_ours);
 	if (!to)
 		return no_memory(coding);
 	int rc = 0;
@@ -341,7 +236,7 @@ static int message_decode(const struct coding *coding, const struct shape *shape
 {
 	void *empty = NULL;
 	if (!theirs) {
-		empty = codec_alloc(coding->codec, shape->descriptor->sizeof_message);
+		empty = inf_codec_alloc(coding->codec, shape->descriptor->sizeof_message);
 		if (!empty)
 			return no_memory(coding);
 		protobuf_c_message_init(shape->descriptor, empty);
@@ -360,8 +255,10 @@ static int unpack(const struct coding *coding, const ProtobufCMessageDescriptor 
 	size_t budget;
 	if (!et_mul(n_bytes, INF_DECODED_PER_BYTE, &budget) || !et_add(budget, INF_DECODED_BASE, &budget))
 		return no_memory(coding);
-	codec_begin(coding->codec, budget);
-	ProtobufCAllocator allocator = { .alloc = codec_alloc, .free = codec_free, .allocator_data = coding->codec };
+	inf_codec_begin(coding->codec, budget);
+	ProtobufCAllocator allocator = {
+		.alloc = inf_codec_alloc, .free = inf_codec_free, .allocator_data = coding->codec
+	};
 	ProtobufCMessage *message = protobuf_c_message_unpack(descriptor, &allocator, n_bytes, bytes);
 	if (!message) {
 		if (coding->codec->refused)
@@ -454,10 +351,10 @@ static int string_encode(const struct coding *coding, const struct shape *shape,
 {
 	if (!text)
 		text = "";
-	if (strnlen(text, max + 1) > max || !utf8_is_valid(text)) {
+	if (strnlen(text, max + 1) > max || !inf_codec_is_utf8(text)) {
 		if (!coding->mends)
 			return bad_field(coding, shape, field, bad_string);
-		text = string_mend(coding->codec, text, max);
+		text = inf_codec_mend_string(coding->codec, text, max);
 		if (!text)
 			return -ENOMEM;
 	}
@@ -495,7 +392,7 @@ static int array_encode(const struct coding *coding, const struct shape *shape, 
 		return 0;
 	}
 	int rc = 0;
-	void **to = codec_array(coding->codec, n, sizeof *to);
+	void **to = inf_codec_array(coding->codec, n, sizeof *to);
 	if (!to)
 		return -ENOMEM;
 	*ret_items = to;
@@ -507,7 +404,7 @@ static int array_encode(const struct coding *coding, const struct shape *shape, 
 	}
 	const uint8_t *from = AT(ours, field->ours, const uint8_t *const);
 	for (size_t i = 0; i < n && !rc; i++) {
-		to[i] = codec_alloc(coding->codec, field->message->descriptor->sizeof_message);
+		to[i] = inf_codec_alloc(coding->codec, field->message->descriptor->sizeof_message);
 		if (!to[i])
 			return -ENOMEM;
 		rc = message_encode(coding, field->message, from + i * field->message->n_ours, to[i]);
@@ -540,7 +437,7 @@ static int field_encode(const struct coding *coding, const struct shape *shape, 
 		scalar_encode(field, &AT(ours, field->ours, const struct inf_scalar), theirs);
 		return 0;
 	case FIELD_MESSAGE: {
-		void *message = codec_alloc(coding->codec, field->message->descriptor->sizeof_message);
+		void *message = inf_codec_alloc(coding->codec, field->message->descriptor->sizeof_message);
 		if (!message)
 			return -ENOMEM;
 		AT(theirs, field->theirs, void *) = message;
@@ -576,7 +473,7 @@ static int message_encode(const struct coding *coding, const struct shape *shape
 /* Fill in the generated struct of a body; NULL for a kind without a body. */
 static int body_encode(const struct coding *coding, const struct shape *shape, const void *ours, void **ret_message)
 {
-	void *message = codec_alloc(coding->codec, shape->descriptor->sizeof_message);
+	void *message = inf_codec_alloc(coding->codec, shape->descriptor->sizeof_message);
 	if (!message)
 		return -ENOMEM;
 	*ret_message = message;
@@ -587,7 +484,7 @@ int inf_message_encode_request(const struct inf_request *request, void *packet, 
 	struct inf_codec *codec, struct et_diag *diag)
 {
 	struct coding coding = { .codec = codec, .diag = diag };
-	codec_begin(codec, SIZE_MAX);
+	inf_codec_begin(codec, SIZE_MAX);
 	Inferd__Wire__Request message;
 	inferd__wire__request__init(&message);
 	message.id = request->id;
@@ -633,7 +530,7 @@ int inf_message_encode_reply(const struct inf_reply *reply, void *packet, size_t
 	struct inf_codec *codec)
 {
 	struct coding coding = { .codec = codec, .mends = true };
-	codec_begin(codec, SIZE_MAX);
+	inf_codec_begin(codec, SIZE_MAX);
 	Inferd__Wire__Reply message;
 	inferd__wire__reply__init(&message);
 	message.id = reply->id;
