@@ -124,7 +124,7 @@ static void packets_travel_with_descriptors(void **state)
 	inf_channel_deinit(&other);
 }
 
-static void truncation_breaks_it(void **state)
+static void a_truncated_packet_breaks_the_channel(void **state)
 {
 	int fds[INF_MAX_PACKET_FDS];
 	size_t n_bytes, n_fds;
@@ -133,7 +133,7 @@ static void truncation_breaks_it(void **state)
 	assert_int_equal(n_fds, 0);
 }
 
-static void too_many_descriptors_break_it(void **state)
+static void too_many_descriptors_break_the_channel(void **state)
 {
 	if (getenv("INFERD_EMULATED"))
 		skip(); /* qemu-user receives more descriptors than there is room for, and hides MSG_CTRUNC */
@@ -143,7 +143,7 @@ static void too_many_descriptors_break_it(void **state)
 	assert_receives(INF_CHANNEL_E_BROKEN);
 }
 
-static void empty_packets_end_it(void **state)
+static void an_empty_packet_is_the_end(void **state)
 {
 	peer_send("", 0, 0);
 	assert_receives(INF_CHANNEL_E_CLOSED);
@@ -164,7 +164,7 @@ static void end_of_file(void **state)
 }
 
 /* Packets that a peer sent before it hung up still arrive, even if it had not read everything itself. */
-static void last_words(void **state)
+static void packets_before_a_hang_up_arrive(void **state)
 {
 	int fds[INF_MAX_PACKET_FDS];
 	size_t n_bytes, n_fds;
@@ -178,7 +178,7 @@ static void last_words(void **state)
 	assert_receives(INF_CHANNEL_E_CLOSED);
 }
 
-static void closed_is_closed(void **state)
+static void a_closed_channel_stays_closed(void **state)
 {
 	inf_channel_close(&channel);
 	inf_channel_close(&channel);
@@ -188,7 +188,7 @@ static void closed_is_closed(void **state)
 	assert_int_equal(inf_channel_flush(&channel), INF_CHANNEL_E_CLOSED);
 }
 
-static void bad_sizes_are_our_own_fault(void **state)
+static void bad_sizes_answer_einval(void **state)
 {
 	assert_int_equal(inf_channel_send(&channel, packet, 0, NULL, 0), -EINVAL);
 	assert_int_equal(inf_channel_send(&channel, packet, INF_MAX_PACKET + 1, NULL, 0), -EINVAL);
@@ -254,7 +254,7 @@ static void read_all(void)
 }
 
 /* A peer that does not read gets only a few descriptors; one that reads gets as many as it likes. */
-static void unread_descriptors_are_few(void **state)
+static void unread_descriptors_are_limited(void **state)
 {
 	if (getenv("INFERD_EMULATED"))
 		skip(); /* qemu-user does not know how many bytes of a socket are unread */
@@ -319,7 +319,7 @@ static void steady_readers_get_descriptors(void **state)
 }
 
 /* A large file counts with its size. */
-static void unread_files_are_small(void **state)
+static void unread_files_are_limited(void **state)
 {
 	if (getenv("INFERD_EMULATED"))
 		skip();
@@ -339,7 +339,7 @@ static void unread_files_are_small(void **state)
 	close(empty);
 }
 
-static void waiting_packets_go_with_it(void **state)
+static void closing_drops_waiting_packets(void **state)
 {
 	int fd = dup(peer), rc;
 	do {
@@ -576,7 +576,7 @@ static void unread_descriptors_are_seen(void **state)
 }
 
 /* Peeking at the next packet neither takes it nor opens its descriptors. */
-static void what_comes_next_is_seen(void **state)
+static void peeking_takes_nothing(void **state)
 {
 	static const size_t n_fds[] = { 0, 1, 253, 0 };
 	int fds[INF_CHANNEL_MAX_FDS];
@@ -613,24 +613,24 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(packets_travel_with_descriptors, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(truncation_breaks_it, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(too_many_descriptors_break_it, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(empty_packets_end_it, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_truncated_packet_breaks_the_channel, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(too_many_descriptors_break_the_channel, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(an_empty_packet_is_the_end, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(end_of_file, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(last_words, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(closed_is_closed, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(bad_sizes_are_our_own_fault, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(packets_before_a_hang_up_arrive, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_closed_channel_stays_closed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(bad_sizes_answer_einval, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(waiting_packets_keep_their_order, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(unread_descriptors_are_few, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(unread_descriptors_are_limited, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(steady_readers_get_descriptors, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(unread_files_are_small, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(waiting_packets_go_with_it, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(unread_files_are_limited, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(closing_drops_waiting_packets, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(two_threads_send, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(closing_while_sending, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(waiting_ends_with_a_packet, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(waiting_ends_with_the_peer, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(unread_descriptors_are_seen, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(what_comes_next_is_seen, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(peeking_takes_nothing, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(listen_and_connect, set_up, tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

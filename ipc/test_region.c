@@ -170,7 +170,7 @@ static void dma_bufs_are_imported(void **state)
 }
 
 /* Access calls on other memory are fine and do nothing. */
-static void access_to_memory_files(void **state)
+static void access_to_memory_files_does_nothing(void **state)
 {
 	struct inf_region *region;
 	assert_int_equal(inf_region_create(&region, N_BYTES, et_platform_allocator()), 0);
@@ -182,7 +182,7 @@ static void access_to_memory_files(void **state)
 
 /* The wait for a device that is never done ends at the given time. A pipe stands for the dma-buf: it becomes ready in
  * the same way, but refuses the ioctl that follows. */
-static void access_waits_no_longer(void **state)
+static void access_waits_until_its_deadline(void **state)
 {
 	int ends[2];
 	assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
@@ -267,8 +267,8 @@ int main(void)
 		cmocka_unit_test(huge_pages_are_refused),
 		cmocka_unit_test(holes_read_as_zeros),
 		cmocka_unit_test(dma_bufs_are_imported),
-		cmocka_unit_test(access_to_memory_files),
-		cmocka_unit_test(access_waits_no_longer),
+		cmocka_unit_test(access_to_memory_files_does_nothing),
+		cmocka_unit_test(access_waits_until_its_deadline),
 		cmocka_unit_test(a_busy_descriptor_is_not_asked),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -392,7 +392,7 @@ static bool lay_out(struct layout *layout)
 	if (!settle_ios(layout) || !make_tensors(layout) || !list_scalars(plan))
 		return false;
 	size_t n_shared = plan->info.n_shared_bytes;
-	if (layout->n_state && !et_add(layout->n_state, LINE, &plan->state_bytes[ET_STATE_OWN]))
+	if (layout->n_state && !et_add(layout->n_state, LINE, &plan->state_bytes[ET_STATE_PRIVATE]))
 		return false;
 	if (!et_add(layout->n_activation, LINE, &plan->activation_bytes))
 		return false;

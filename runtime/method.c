@@ -67,7 +67,7 @@ static void reset(struct et_method *method, int n)
 		const struct et_plan_tensor *tensor = &plan->tensors[plan->state_tensors[i]];
 		const struct et_tensor_spec *spec = tensor->spec;
 		if (tensor->place == ET_PLACE_STATE && spec->constant)
-			memcpy(method->states[ET_STATE_OWN]->bytes + tensor->offset, spec->constant, spec->n_bytes);
+			memcpy(method->states[ET_STATE_PRIVATE]->bytes + tensor->offset, spec->constant, spec->n_bytes);
 		for (uint32_t d = 0; spec->dynamism != ET_STATIC && d < spec->n_dims; d++)
 			*sizes++ = spec->sizes[d];
 	}
@@ -92,7 +92,7 @@ enum et_status et_method_new_with(struct et_method **ret_method, struct et_plan 
 	if (with && (with->plan->program != plan->program || !with->plan->shared_arena || !plan->shared_arena))
 		return ET_E_INVALID_ARGUMENT;
 	size_t n_instances = plan->n_stateful_delegates ? plan->spec->n_delegates : 0;
-	size_t n_own = plan->state_bytes[ET_STATE_OWN], n_shared = with ? 0 : plan->state_bytes[ET_STATE_SHARED];
+	size_t n_own = plan->state_bytes[ET_STATE_PRIVATE], n_shared = with ? 0 : plan->state_bytes[ET_STATE_SHARED];
 	bool rolls_back = plan->info.is_stateful && !n_instances && n_own <= ROLLBACK_MAX && n_shared <= ROLLBACK_MAX;
 	size_t n_bytes = sizeof(struct et_method);
 	size_t states[ET_N_STATES] = { reserve(&n_bytes, n_own << rolls_back),
@@ -139,7 +139,7 @@ struct et_method *et_method_free(struct et_method *method)
 
 static bool is_any(const struct et_method *method, enum et_state_phase phase)
 {
-	return method->states[ET_STATE_OWN]->phase == phase || method->states[ET_STATE_SHARED]->phase == phase;
+	return method->states[ET_STATE_PRIVATE]->phase == phase || method->states[ET_STATE_SHARED]->phase == phase;
 }
 
 bool et_method_is_lost(const struct et_method *method)

@@ -21,7 +21,7 @@
 #define ET_NO_TENSOR UINT32_MAX
 
 /* Memory that outlives runs: a Method's private state, and the state that Methods of one Program may share. */
-enum et_state_index { ET_STATE_OWN, ET_STATE_SHARED, ET_N_STATES };
+enum et_state_index { ET_STATE_PRIVATE, ET_STATE_SHARED, ET_N_STATES };
 
 /* An argument that must be checked before each call, because its value or its memory may change from run to run. */
 struct et_check {

@@ -236,14 +236,14 @@ static void check(float sum, int n)
 	assert_int_equal(n_taken, n);
 }
 
-static void two_that_agree(void **state)
+static void two_delegates_that_agree(void **state)
 {
 	call("1>", x, a);
 	call("2<", a, y);
 	check(3, 2);
 }
 
-static void with_kernels_between(void **state)
+static void kernels_between_two_delegates(void **state)
 {
 	int c = planned(256);
 	call("1>", x, a);
@@ -253,7 +253,7 @@ static void with_kernels_between(void **state)
 	check(3, 2);
 }
 
-static void a_kernel_that_minds(void **state)
+static void a_kernel_that_needs_its_dim_order(void **state)
 {
 	int c = planned(256), d = planned(320);
 	call("1>", x, a);
@@ -264,7 +264,7 @@ static void a_kernel_that_minds(void **state)
 	check(6, 2); /* d's arguments */
 }
 
-static void one_that_does_not_want(void **state)
+static void a_delegate_without_a_preference(void **state)
 {
 	call("1>", x, a);
 	call("2<", a, b);
@@ -272,7 +272,7 @@ static void one_that_does_not_want(void **state)
 	check(4, 0);
 }
 
-static void two_that_want_different_things(void **state)
+static void two_delegates_that_disagree(void **state)
 {
 	call("1>", x, a);
 	call("2<", a, b);
@@ -288,7 +288,7 @@ static void inputs_and_outputs_stay(void **state)
 	check(3, 0);
 }
 
-static void called_twice(void **state)
+static void a_delegate_that_is_called_twice_keeps_its_order(void **state)
 {
 	int number = mk_delegate(&mk, "TestBackend", "1>", 2, false, NULL, NULL);
 	mk_call(&mk, number, MK_ARGS(x, b));
@@ -297,7 +297,7 @@ static void called_twice(void **state)
 	check(3, 0);
 }
 
-static void moved(void **state)
+static void moved_tensors_keep_their_order(void **state)
 {
 	call("1>", x, a);
 	mk_move(&mk, a, b);
@@ -306,7 +306,7 @@ static void moved(void **state)
 }
 
 /* c has the same place as a, and is read for the bytes that a's writer wrote. */
-static void read_by_another_name(void **state)
+static void a_tensor_read_through_another_value(void **state)
 {
 	int c = planned(128);
 	call("1>", x, a);
@@ -315,14 +315,14 @@ static void read_by_another_name(void **state)
 	check(4, 0);
 }
 
-static void alone(void **state)
+static void one_delegate_alone_changes_nothing(void **state)
 {
 	call("1>", x, a);
 	kernel("order::anyhow", a, y);
 	check(1, 0);
 }
 
-static void without_memory(void **state)
+static void every_allocation_may_fail(void **state)
 {
 	struct make_program *made = &mk;
 	call("1>", x, a);
@@ -350,17 +350,17 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(two_that_agree),
-		TEST(with_kernels_between),
-		TEST(a_kernel_that_minds),
-		TEST(one_that_does_not_want),
-		TEST(two_that_want_different_things),
+		TEST(two_delegates_that_agree),
+		TEST(kernels_between_two_delegates),
+		TEST(a_kernel_that_needs_its_dim_order),
+		TEST(a_delegate_without_a_preference),
+		TEST(two_delegates_that_disagree),
 		TEST(inputs_and_outputs_stay),
-		TEST(called_twice),
-		TEST(moved),
-		TEST(read_by_another_name),
-		TEST(alone),
-		TEST(without_memory),
+		TEST(a_delegate_that_is_called_twice_keeps_its_order),
+		TEST(moved_tensors_keep_their_order),
+		TEST(a_tensor_read_through_another_value),
+		TEST(one_delegate_alone_changes_nothing),
+		TEST(every_allocation_may_fail),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,7 +138,7 @@ static void refuses_method(const char *method, enum et_status status, const char
 }
 
 /* A method that cannot run does not disturb the others, whichever comes first. */
-static void methods_that_cant_run_here_do_so_alone(void **state)
+static void a_refused_method_does_not_disturb_others(void **state)
 {
 	struct mk_tensor outside = { MK_FP32, MK_SIZES(1), .name = "w", .is_external = true };
 	struct mk_tensor unbound = { MK_FP32, MK_SIZES(1), .dynamism = ET_DYNAMIC_UNBOUND };
@@ -202,17 +202,17 @@ static void nothing_writes_to_constants(void **state)
 }
 
 /* A move may pass a constant; the Plan cannot know that, the run refuses. */
-static void nothing_writes_to_constants_by_detours(void **state)
+static void moves_and_views_cannot_write_to_constants(void **state)
 {
 	float weight = 1;
 	mk_arena(&mk, 64);
 	int constant = mk_tensor(&mk,
 		&(struct mk_tensor){ MK_FP32, MK_SIZES(1), .constant = mk_constant(&mk, &weight, sizeof weight) });
-	int x = planned(0, 1), worker_index = planned(16, 1), go = mk_bool(&mk, true);
+	int x = planned(0, 1), target = planned(16, 1), go = mk_bool(&mk, true);
 	int view = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1) });
 	mk_jump_false(&mk, go, 3);
-	mk_move(&mk, constant, worker_index);
-	mk_kernel(&mk, mk_operator(&mk, "test::add", "out"), MK_ARGS(x, x, worker_index));
+	mk_move(&mk, constant, target);
+	mk_kernel(&mk, mk_operator(&mk, "test::add", "out"), MK_ARGS(x, x, target));
 	mk_kernel(&mk, mk_operator(&mk, "test::view", ""), MK_ARGS(constant, view));
 	mk_kernel(&mk, mk_operator(&mk, "test::copy_", ""), MK_ARGS(view, x));
 	mk_input(&mk, x);
@@ -248,7 +248,7 @@ static void moves_of_lists(void **state)
 }
 
 /* A scalar that changes its kind during a run is refused where a kernel relies on the kind. */
-static void numbers_that_change_their_kind(void **state)
+static void scalars_that_change_their_kind(void **state)
 {
 	mk_arena(&mk, 64);
 	int n = mk_int(&mk, 1), d = mk_double(&mk, 1.5), sum = mk_int(&mk, 0), x = planned(0, 2), y = planned(16, 2);
@@ -272,7 +272,7 @@ static void numbers_that_change_their_kind(void **state)
 	assert_string_equal(run.run.diag.text, "instruction 3 (test::shrink): argument 1 became a Double");
 }
 
-static void a_view_that_nobody_made(void **state)
+static void a_view_is_read_before_it_is_made(void **state)
 {
 	mk_arena(&mk, 64);
 	int view = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1) }), y = planned(0, 1);
@@ -314,7 +314,7 @@ static void kernels_are_found_and_sorted(void **state)
 	assert_null(et_kernel_table_find(&rig_kernels, "zzz"));
 }
 
-static void constants_that_lie_odd_are_copied_once(void **state)
+static void unaligned_constants_are_copied_once(void **state)
 {
 	float weight[3] = { 1, 2, 3 };
 	mk_arena(&mk, 64);
@@ -353,7 +353,7 @@ static void constants_that_lie_odd_are_copied_once(void **state)
 }
 
 /* Forty tensors with the same bytes. Aligned they cost nothing; unaligned the copies are limited. */
-static void constants_that_lie_odd_are_not_copied_without_end(void **state)
+static void copies_of_unaligned_constants_are_limited(void **state)
 {
 	enum { N = 40, N_FLOATS = 1 << 14 };
 	static float weight[N_FLOATS];
@@ -442,7 +442,7 @@ static void every_allocation_may_fail(void **state)
 
 /* --- programs that are made to waste time ------------------------------------------------------------- */
 
-static void more_arenas_than_anybody_has(void **state)
+static void too_many_arenas_are_refused(void **state)
 {
 	for (int i = 0; i < 64; i++)
 		mk_arena(&mk, 64);
@@ -467,7 +467,7 @@ static void many_inputs_are_bound(void **state)
 		assert_true(rig.info->inputs[i].zero_copy);
 }
 
-static void so_many_inputs_are_copied(void **state)
+static void too_many_inputs_are_copied(void **state)
 {
 	make_inputs(4200);
 	rig_open(&rig, &mk);
@@ -506,7 +506,7 @@ static void jumps_are_followed(void **state)
 	assert_false(is_state_beyond(60, 10, 100));
 }
 
-static void so_many_jumps_are_not(void **state)
+static void too_many_jumps_are_not_followed(void **state)
 {
 	assert_true(is_state_beyond(60, 150, 32000));
 }
@@ -542,7 +542,7 @@ static void steps_of_views_and_numbers(void **state)
 }
 
 /* A dynamic view, or the target of a move, may be larger than its own spec: it counts as the largest tensor. */
-static void steps_of_what_hides_its_size(void **state)
+static void steps_of_a_dynamic_view(void **state)
 {
 	mk_arena(&mk, 4096);
 	int x = planned(0, 1000), y = planned(4000, 3);
@@ -552,7 +552,7 @@ static void steps_of_what_hides_its_size(void **state)
 	assert_int_equal(most_steps(), 1000 * (3 + 3));
 }
 
-static void steps_of_what_is_moved(void **state)
+static void steps_of_a_moved_tensor(void **state)
 {
 	mk_arena(&mk, 4096);
 	int x = planned(0, 900), y = planned(4000, 3), z = planned(4032, 3);
@@ -570,29 +570,29 @@ int main(void)
 		TEST(operators_are_held),
 		TEST(a_missing_backend_is_named),
 		TEST(a_method_that_is_not_there),
-		TEST(methods_that_cant_run_here_do_so_alone),
+		TEST(a_refused_method_does_not_disturb_others),
 		TEST(arguments_of_a_wrong_kind),
 		TEST(too_few_arguments),
 		TEST(nothing_writes_to_constants),
-		TEST(nothing_writes_to_constants_by_detours),
+		TEST(moves_and_views_cannot_write_to_constants),
 		TEST(moves_that_change_the_kind),
 		TEST(moves_of_lists),
-		TEST(numbers_that_change_their_kind),
-		TEST(a_view_that_nobody_made),
+		TEST(scalars_that_change_their_kind),
+		TEST(a_view_is_read_before_it_is_made),
 		cmocka_unit_test(signatures_are_read),
 		cmocka_unit_test(kernels_are_found_and_sorted),
-		TEST(constants_that_lie_odd_are_copied_once),
-		TEST(constants_that_lie_odd_are_not_copied_without_end),
+		TEST(unaligned_constants_are_copied_once),
+		TEST(copies_of_unaligned_constants_are_limited),
 		TEST(every_allocation_may_fail),
-		TEST(more_arenas_than_anybody_has),
+		TEST(too_many_arenas_are_refused),
 		TEST(many_inputs_are_bound),
-		TEST(so_many_inputs_are_copied),
+		TEST(too_many_inputs_are_copied),
 		TEST(jumps_are_followed),
-		TEST(so_many_jumps_are_not),
+		TEST(too_many_jumps_are_not_followed),
 		TEST(steps_of_one_instruction),
 		TEST(steps_of_views_and_numbers),
-		TEST(steps_of_what_hides_its_size),
-		TEST(steps_of_what_is_moved),
+		TEST(steps_of_a_dynamic_view),
+		TEST(steps_of_a_moved_tensor),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

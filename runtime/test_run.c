@@ -62,7 +62,7 @@ static void adds_and_reuses_memory(void **state)
 	}
 }
 
-static void a_branch_goes_either_way(void **state)
+static void a_branch_is_taken_or_not(void **state)
 {
 	mk_arena(&mk, 128);
 	int a = planned(0, 1), limit = planned(4, 1),
@@ -211,7 +211,7 @@ static void a_tensor_is_not_resized_under_its_reader(void **state)
 	assert_non_null(strstr(run.run.diag.text, "are the same tensor"));
 }
 
-static void numbers_come_in_and_go_out(void **state)
+static void scalars_are_inputs_and_outputs(void **state)
 {
 	mk_arena(&mk, 16);
 	int n = mk_int(&mk, 3), unread = mk_int(&mk, 8), sum = mk_int(&mk, 0), two = mk_int(&mk, 2);
@@ -411,13 +411,13 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(adds_and_reuses_memory),
-		TEST(a_branch_goes_either_way),
+		TEST(a_branch_is_taken_or_not),
 		TEST(a_loop_counts_and_starts_anew),
 		TEST(views_follow_what_they_view),
 		TEST(lists_of_tensors_are_read_and_written),
 		TEST(dynamic_sizes_go_through),
 		TEST(a_tensor_is_not_resized_under_its_reader),
-		TEST(numbers_come_in_and_go_out),
+		TEST(scalars_are_inputs_and_outputs),
 		TEST(wrong_inputs_are_named),
 		TEST(a_failing_kernel_says_where),
 		TEST(freed_memory_is_an_error_and_comes_back),

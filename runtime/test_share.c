@@ -184,7 +184,7 @@ static enum et_status cut_short(struct opened *one)
 	return et_run_end(&run.run);
 }
 
-static void what_one_writes_the_others_read(void **state)
+static void one_method_writes_and_others_read(void **state)
 {
 	make_methods(SMALL, 0, 0);
 	struct opened *forward = open_one("forward", NULL), *get = open_one("get", forward),
@@ -198,7 +198,7 @@ static void what_one_writes_the_others_read(void **state)
 	assert_true(run_one(forward, 1) == 22);
 }
 
-static void without_being_told_to_they_do_not_share(void **state)
+static void methods_do_not_share_by_default(void **state)
 {
 	make_methods(SMALL, 0, 0);
 	struct opened *forward = open_one("forward", NULL), *get = open_one("get", NULL),
@@ -212,7 +212,7 @@ static void without_being_told_to_they_do_not_share(void **state)
 		assert_true(et_plan_info(all[i].plan)->is_stateful);
 }
 
-static void two_of_one_method_may_share_too(void **state)
+static void two_methods_of_one_plan_may_share(void **state)
 {
 	make_methods(SMALL, 0, 0);
 	struct opened *first = open_one("forward", NULL), *second = open_one("forward", first);
@@ -222,7 +222,7 @@ static void two_of_one_method_may_share_too(void **state)
 }
 
 /* A buffer that only a later Method uses starts with its initial value; existing values stay. */
-static void the_initial_values_are_all_methods(void **state)
+static void state_starts_with_all_methods_initial_values(void **state)
 {
 	float seven = 7, three = 3;
 	uint32_t h = mk_initial(&mk, &seven, sizeof seven), s = mk_initial(&mk, &three, sizeof three);
@@ -239,7 +239,7 @@ static void the_initial_values_are_all_methods(void **state)
 }
 
 /* In a program that was not planned for sharing, the same place in two methods holds different things. */
-static void ones_own_initial_values_go_first(void **state)
+static void the_methods_own_initial_values_win(void **state)
 {
 	static const char *names[] = { "forward", "get" };
 	static const float values[] = { 7, 3 };
@@ -262,7 +262,7 @@ static void ones_own_initial_values_go_first(void **state)
 	}
 }
 
-static void they_cost_their_own_part(void **state)
+static void shared_state_is_allocated_once(void **state)
 {
 	make_methods(LARGE, 0, 0);
 	struct opened *forward = open_one("forward", NULL);
@@ -275,7 +275,7 @@ static void they_cost_their_own_part(void **state)
 	assert_int_equal(et_plan_info(get->plan)->n_shared_bytes, LARGE);
 }
 
-static void what_has_nothing_to_share_says_so(void **state)
+static void methods_without_shared_buffers_are_refused(void **state)
 {
 	make_methods(SMALL, 0, 0);
 	struct opened *forward = open_one("forward", NULL), *apart = open_one("apart", NULL), none;
@@ -330,7 +330,7 @@ static void other_arenas_are_not_shared(void **state)
 }
 
 /* An input is never a mutable buffer. */
-static void where_an_input_lies_is_not_shared(void **state)
+static void an_arena_with_an_input_is_not_shared(void **state)
 {
 	for (int other = 0; other < 2; other++) {
 		if (other)
@@ -365,7 +365,7 @@ static void fewer_arenas_are_not_shared(void **state)
 	assert_int_equal(et_plan_info(open_one("forward", NULL)->plan)->n_shared_bytes, 0);
 }
 
-static void a_run_keeps_the_others_out(void **state)
+static void a_run_excludes_runs_of_the_others(void **state)
 {
 	make_methods(SMALL, 0, 0);
 	struct opened *forward = open_one("forward", NULL), *get = open_one("get", forward);
@@ -380,7 +380,7 @@ static void a_run_keeps_the_others_out(void **state)
 	assert_true(run_one(get, 0) == 1);
 }
 
-static void a_small_one_is_rolled_back_for_all(void **state)
+static void a_small_shared_state_is_rolled_back_for_all(void **state)
 {
 	make_methods(SMALL, 0, 0);
 	struct opened *forward = open_one("forward", NULL), *get = open_one("get", forward);
@@ -389,7 +389,7 @@ static void a_small_one_is_rolled_back_for_all(void **state)
 	assert_true(run_one(get, 0) == 1);
 }
 
-static void a_large_one_is_lost_for_all(void **state)
+static void a_large_shared_state_is_lost_for_all(void **state)
 {
 	make_methods(LARGE, 0, 0);
 	struct opened *get = open_one("get", NULL), *forward = open_one("forward", get);
@@ -405,7 +405,7 @@ static void a_large_one_is_lost_for_all(void **state)
 }
 
 /* The Method that holds the memory may be freed first, if the others are not used any more. */
-static void they_may_be_freed_in_any_order(void **state)
+static void sharing_methods_may_be_freed_in_any_order(void **state)
 {
 	make_methods(SMALL, 0, 0);
 	struct opened *forward = open_one("forward", NULL), *get = open_one("get", forward);
@@ -435,21 +435,21 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(what_one_writes_the_others_read),
-		TEST(without_being_told_to_they_do_not_share),
-		TEST(two_of_one_method_may_share_too),
-		TEST(the_initial_values_are_all_methods),
-		TEST(ones_own_initial_values_go_first),
-		TEST(they_cost_their_own_part),
-		TEST(what_has_nothing_to_share_says_so),
+		TEST(one_method_writes_and_others_read),
+		TEST(methods_do_not_share_by_default),
+		TEST(two_methods_of_one_plan_may_share),
+		TEST(state_starts_with_all_methods_initial_values),
+		TEST(the_methods_own_initial_values_win),
+		TEST(shared_state_is_allocated_once),
+		TEST(methods_without_shared_buffers_are_refused),
 		TEST(another_program_does_not_share),
 		TEST(other_arenas_are_not_shared),
-		TEST(where_an_input_lies_is_not_shared),
+		TEST(an_arena_with_an_input_is_not_shared),
 		TEST(fewer_arenas_are_not_shared),
-		TEST(a_run_keeps_the_others_out),
-		TEST(a_small_one_is_rolled_back_for_all),
-		TEST(a_large_one_is_lost_for_all),
-		TEST(they_may_be_freed_in_any_order),
+		TEST(a_run_excludes_runs_of_the_others),
+		TEST(a_small_shared_state_is_rolled_back_for_all),
+		TEST(a_large_shared_state_is_lost_for_all),
+		TEST(sharing_methods_may_be_freed_in_any_order),
 		TEST(the_nth_allocation_fails),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

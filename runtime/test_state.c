@@ -64,7 +64,7 @@ static float step(struct et_method *method, float value)
 	return out;
 }
 
-static void what_is_read_before_it_is_written_is_state(void **state)
+static void read_before_written_is_state(void **state)
 {
 	make_accumulator(0, 64, 1);
 	rig_open(&rig, &mk);
@@ -106,7 +106,7 @@ static void an_initial_value_comes_back(void **state)
 }
 
 /* A file may put many initial values at one place: n_reset_bytes tells in advance how long a reset takes. */
-static void initial_values_that_overlap_are_counted_each(void **state)
+static void overlapping_initial_values_count_each(void **state)
 {
 	enum { N = 50, N_FLOATS = 100 };
 	static const float initial[N_FLOATS] = { 7 };
@@ -119,7 +119,7 @@ static void initial_values_that_overlap_are_counted_each(void **state)
 	assert_int_equal(rig.info->n_reset_bytes, rig.info->n_state_bytes + N * sizeof initial);
 }
 
-static void what_overlaps_state_is_state(void **state)
+static void overlapping_state_is_state(void **state)
 {
 	mk_arena(&mk, 256);
 	int x = planned(0, 1);
@@ -138,7 +138,7 @@ static void what_overlaps_state_is_state(void **state)
 	assert_int_equal(rig.info->n_state_bytes, 20);
 }
 
-static void parts_written_make_a_whole_written(void **state)
+static void writes_of_parts_add_up(void **state)
 {
 	mk_arena(&mk, 64);
 	int x = planned(0, 2), whole = planned(16, 4), left = planned(16, 2), right = planned(24, 2),
@@ -155,7 +155,7 @@ static void parts_written_make_a_whole_written(void **state)
 	assert_true(out[0] == 4 && out[1] == 8 && out[2] == 2 && out[3] == 4);
 }
 
-static void half_a_write_is_none(void **state)
+static void a_partial_write_is_not_enough(void **state)
 {
 	mk_arena(&mk, 64);
 	int x = planned(0, 2), whole = planned(16, 4), left = planned(16, 2), y = planned(32, 4);
@@ -168,7 +168,7 @@ static void half_a_write_is_none(void **state)
 }
 
 /* A branch writes on one path only. */
-static void one_path_is_not_all(void **state)
+static void a_write_on_one_path_is_not_enough(void **state)
 {
 	mk_arena(&mk, 64);
 	int go = mk_bool(&mk, true), five = mk_int(&mk, 5), h = planned(16, 1), y = planned(32, 1);
@@ -209,7 +209,7 @@ static void the_first_round_of_a_loop_counts(void **state)
 	assert_true(rig.info->is_stateful);
 }
 
-static void a_number_that_outlives_the_run_is_state(void **state)
+static void a_scalar_that_outlives_the_run_is_state(void **state)
 {
 	mk_arena(&mk, 64);
 	int n = mk_int(&mk, 3), one = mk_int(&mk, 1);
@@ -356,7 +356,7 @@ static void run_two_outputs(struct rig_run *run, float *in, float *out, float *s
 		fail_msg("%s", run->run.diag.text);
 }
 
-static void memory_is_bound_where_nobody_can_tell(void **state)
+static void memory_is_bound_where_no_value_can_observe_it(void **state)
 {
 	mk_arena(&mk, 64);
 	int x = planned(0, 4), t = planned(16, 4), y = planned(0, 4); /* y at the place of x, but later */
@@ -375,7 +375,7 @@ static void memory_is_bound_where_nobody_can_tell(void **state)
 	assert_true(out[3] == 16);
 }
 
-static void memory_that_is_used_meanwhile_is_copied(void **state)
+static void memory_in_use_meanwhile_is_copied(void **state)
 {
 	mk_arena(&mk, 64);
 	int x = planned(0, 4), t = planned(0, 4), y = planned(16, 4);
@@ -446,7 +446,7 @@ static void unplanned_memory_is_bound(void **state)
 	assert_string_equal(run.run.diag.text, "input 0: memory is not aligned for FP32");
 }
 
-static void odd_memory_of_the_caller_is_copied(void **state)
+static void unaligned_memory_of_the_caller_is_copied(void **state)
 {
 	mk_arena(&mk, 64);
 	int x = planned(0, 4), y = planned(16, 4);
@@ -473,25 +473,25 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(what_is_read_before_it_is_written_is_state),
+		TEST(read_before_written_is_state),
 		TEST(two_methods_share_nothing),
 		TEST(an_initial_value_comes_back),
-		TEST(initial_values_that_overlap_are_counted_each),
-		TEST(what_overlaps_state_is_state),
-		TEST(parts_written_make_a_whole_written),
-		TEST(half_a_write_is_none),
-		TEST(one_path_is_not_all),
+		TEST(overlapping_initial_values_count_each),
+		TEST(overlapping_state_is_state),
+		TEST(writes_of_parts_add_up),
+		TEST(a_partial_write_is_not_enough),
+		TEST(a_write_on_one_path_is_not_enough),
 		TEST(the_first_round_of_a_loop_counts),
-		TEST(a_number_that_outlives_the_run_is_state),
+		TEST(a_scalar_that_outlives_the_run_is_state),
 		TEST(dynamic_state_keeps_its_size),
 		TEST(a_small_state_is_rolled_back),
 		TEST(a_large_state_is_lost_until_reset),
 		TEST(a_refused_run_leaves_the_state),
-		TEST(memory_is_bound_where_nobody_can_tell),
-		TEST(memory_that_is_used_meanwhile_is_copied),
+		TEST(memory_is_bound_where_no_value_can_observe_it),
+		TEST(memory_in_use_meanwhile_is_copied),
 		TEST(written_inputs_and_double_outputs_are_copied),
 		TEST(unplanned_memory_is_bound),
-		TEST(odd_memory_of_the_caller_is_copied),
+		TEST(unaligned_memory_of_the_caller_is_copied),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,7 +63,7 @@ static void programs_keep_their_data(void **state)
 	assert_null(et_platform_data_unref(NULL));
 }
 
-static void there_is_an_end(void **state)
+static void too_many_data_files_are_refused(void **state)
 {
 	struct et_platform_data *data = et_platform_data_new();
 	struct et_source source;
@@ -77,7 +77,7 @@ static void there_is_an_end(void **state)
 	et_platform_data_unref(data);
 }
 
-static void what_is_no_data_stays_the_callers(void **state)
+static void other_files_stay_the_callers(void **state)
 {
 	struct et_platform_data *data = et_platform_data_new();
 	struct et_source source;
@@ -94,8 +94,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(programs_keep_their_data),
-		cmocka_unit_test(there_is_an_end),
-		cmocka_unit_test(what_is_no_data_stays_the_callers),
+		cmocka_unit_test(too_many_data_files_are_refused),
+		cmocka_unit_test(other_files_stay_the_callers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

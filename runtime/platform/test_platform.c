@@ -253,7 +253,7 @@ static void sources_refuse_by_name(void **state)
 	rmdir(dir);
 }
 
-static void imports_what_was_charged(void **state)
+static void imports_exactly_the_charged_size(void **state)
 {
 	char path[128];
 	char *dir = temporary_dir();
@@ -417,7 +417,7 @@ int main(void)
 		cmocka_unit_test(sources_say_who_may_not_read_them),
 		cmocka_unit_test(sources_refuse_by_name),
 		cmocka_unit_test(full_folder),
-		cmocka_unit_test(imports_what_was_charged),
+		cmocka_unit_test(imports_exactly_the_charged_size),
 		cmocka_unit_test(map_has_a_guard_page),
 		cmocka_unit_test(fault_becomes_zeros),
 		cmocka_unit_test(many_mappings_are_guarded),

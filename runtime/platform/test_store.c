@@ -152,7 +152,7 @@ static void keep_anew(const char *variant, uint8_t fill)
 	source.release(source.owner);
 }
 
-static void test_kept_and_found(void **state)
+static void test_saved_and_found(void **state)
 {
 	for (int is_mapped = 0; is_mapped < 2; is_mapped++) {
 		char variant[16];
@@ -184,7 +184,7 @@ static void test_another_program_finds_nothing(void **state)
 }
 
 /* Data made from the old bytes must not be saved for the new ones. */
-static void test_program_changes_under_a_mapping(void **state)
+static void test_a_program_file_changes_under_its_mapping(void **state)
 {
 	struct et_source source = open_program(true);
 	write_file(f.program, "and more", 8, O_APPEND);
@@ -209,7 +209,7 @@ static size_t count_present(const uint8_t *bytes, size_t n)
 }
 
 /* All of a program is read to identify it; that must not keep all of it in memory. */
-static void test_naming_leaves_no_pages(void **state)
+static void test_computing_a_digest_leaves_no_pages(void **state)
 {
 	enum { N = 1 << 20 };
 	char *bytes = calloc(1, N);
@@ -227,7 +227,7 @@ static void test_naming_leaves_no_pages(void **state)
 	assert_int_equal(found_anew("v"), 1);
 }
 
-static void test_damage_everywhere(void **state)
+static void test_every_damaged_byte_is_found(void **state)
 {
 	char path[400];
 	uint8_t byte;
@@ -250,7 +250,7 @@ static void test_damage_everywhere(void **state)
 	}
 }
 
-static void test_cut_off_or_longer(void **state)
+static void test_truncated_or_longer_files(void **state)
 {
 	static const off_t lengths[] = { 0, 1, N_HEADER - 1, N_HEADER, 4095, 4096, 4097, 4096 + N_BODY - 1,
 		4096 + N_BODY + 1, 65536 };
@@ -353,7 +353,7 @@ static void test_disk_full(void **state)
 	closedir(dir);
 }
 
-static void test_oldest_goes_first(void **state)
+static void test_least_recently_used_is_deleted_first(void **state)
 {
 	struct et_diag diag = { "" };
 	struct et_source source;
@@ -409,17 +409,17 @@ static void test_writers_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(kept_and_found),
+		TEST(saved_and_found),
 		TEST(another_program_finds_nothing),
-		TEST(program_changes_under_a_mapping),
-		TEST(naming_leaves_no_pages),
-		TEST(damage_everywhere),
-		TEST(cut_off_or_longer),
+		TEST(a_program_file_changes_under_its_mapping),
+		TEST(computing_a_digest_leaves_no_pages),
+		TEST(every_damaged_byte_is_found),
+		TEST(truncated_or_longer_files),
 		TEST(foreign_files),
 		TEST(damaged_records_cost_only_time),
 		TEST(folders),
 		TEST(disk_full),
-		TEST(oldest_goes_first),
+		TEST(least_recently_used_is_deleted_first),
 		TEST(writers_at_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,7 +61,7 @@ static void parts_follow_their_call(void **state)
 	assert_null(et_profile_free(NULL));
 }
 
-static void beyond_the_limit_events_are_counted(void **state)
+static void events_beyond_the_limit_are_counted(void **state)
 {
 	uint64_t clock = 0;
 	uint32_t n;
@@ -196,7 +196,7 @@ static void a_run_becomes_a_dump(void **state)
 }
 
 /* Whatever allocation fails, only events are lost, and the dump's status says so. */
-static void little_memory(void **state)
+static void failing_allocations_lose_only_events(void **state)
 {
 	struct method_rig rig;
 	struct seen seen[8];
@@ -231,7 +231,7 @@ static void little_memory(void **state)
 }
 
 /* The bound on memory that a client is charged for. */
-static void it_takes_no_more_than_it_says(void **state)
+static void the_memory_bound_holds(void **state)
 {
 	enum { MAX = 4000 };
 	struct method_rig rig;
@@ -268,10 +268,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parts_follow_their_call),
-		cmocka_unit_test(beyond_the_limit_events_are_counted),
+		cmocka_unit_test(events_beyond_the_limit_are_counted),
 		cmocka_unit_test(a_run_becomes_a_dump),
-		cmocka_unit_test(little_memory),
-		cmocka_unit_test(it_takes_no_more_than_it_says),
+		cmocka_unit_test(failing_allocations_lose_only_events),
+		cmocka_unit_test(the_memory_bound_holds),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,7 +109,7 @@ static void test_shapes(void **state)
 	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: the tensor has no dim order", MK_FP32, .has_no_dim_order = true);
 }
 
-static void test_what_a_tensor_may_be(void **state)
+static void test_tensor_kinds(void **state)
 {
 	(void)state;
 	EXPECT_TENSOR(ET_E_NOT_SUPPORTED, "forward: value 1: the tensor's shape is DYNAMIC_UNBOUND", MK_FP32,
@@ -766,7 +766,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_shapes),
-		cmocka_unit_test(test_what_a_tensor_may_be),
+		cmocka_unit_test(test_tensor_kinds),
 		cmocka_unit_test(test_arenas),
 		cmocka_unit_test(test_constants),
 		cmocka_unit_test(test_initial_values),
