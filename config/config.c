@@ -395,7 +395,7 @@ int inf_config_load(struct inf_config *config, const char *path, struct inf_conf
 	return rc < 0 ? rc : first;
 }
 
-/* --- the struct ----------------------------------------------------------------------------------- */
+/* --- defaults, clean-up, look-up ------------------------------------------------------------------ */
 
 void inf_config_init(struct inf_config *config)
 {

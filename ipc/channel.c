@@ -174,7 +174,7 @@ static int send_now(int fd, const void *bytes, size_t n_bytes, const int *fds, s
 	}
 }
 
-/* ---- what the peer has not read ---- */
+/* ---- unread packets ---------------- */
 
 /* The least that a packet takes of the socket's buffer in addition to its bytes: the kernel's own structs. It may be
  * twice as much, depending on the kernel and the size. So while descriptors are unread, we ask what each packet
@@ -249,7 +249,7 @@ static size_t file_bytes(const int *fds, size_t n_fds)
 	return n;
 }
 
-/* ---- sending, and keeping what can't be sent now ---- */
+/* ---- sending and queueing --------------------------- */
 
 /* Send from the front of the queue until it is empty or the socket is full. */
 static int flush_locked(struct inf_channel *channel)

@@ -230,7 +230,7 @@ static enum et_status finish_output(struct et_run *run, uint32_t index)
 	return ET_OK;
 }
 
-/* --- all of them ------------------------------------------------------------------------------------------- */
+/* --- all inputs and outputs -------------------------------------------------------------------------------- */
 
 enum et_status et_binding_check(struct et_run *run)
 {

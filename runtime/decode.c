@@ -28,7 +28,7 @@ bool et_tag_is_scalar(uint8_t tag)
 	return tag == ET_TAG_NONE || tag == ET_TAG_INT || tag == ET_TAG_BOOL || tag == ET_TAG_DOUBLE;
 }
 
-/* --- walking the arguments -------------------------------------------------------------------------- */
+/* --- visiting arguments ----------------------------------------------------------------------------- */
 
 static void visit_value(const struct et_plan *plan, uint32_t value_index, unsigned access, et_access_fn fn, void *arg)
 {
@@ -77,7 +77,7 @@ static enum et_status check_values(const struct et_method_spec *spec, struct et_
 	return ET_OK;
 }
 
-/* --- names for a sentence ------------------------------------------------------------------------------ */
+/* --- names for an error text --------------------------------------------------------------------------- */
 
 /* A list of names for an error text: as many as fit. */
 struct names {
@@ -236,11 +236,12 @@ static enum et_status decode_one(struct et_plan *plan, uint32_t number, const st
 	case ET_OP_JUMP_FALSE: {
 		uint8_t tag = plan->spec->values[from->args[0]].tag;
 		if (tag != ET_TAG_TENSOR && !et_tag_is_scalar(tag))
-			return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u: the condition is a %s", number,
-				et_tag_name(tag));
+			return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u: the condition is a %s, not a Bool",
+				number, et_tag_name(tag));
 		if (from->index > plan->spec->n_instructions)
-			return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u: jumps to %u of %u", number,
-				from->index, plan->spec->n_instructions);
+			return et_fail(diag, ET_E_INVALID_PROGRAM,
+				"instruction %u: jumps to instruction %u, but there are %u", number, from->index,
+				plan->spec->n_instructions);
 		plan->has_back_jump |= from->index <= number;
 		return ET_OK;
 	}
@@ -402,8 +403,9 @@ static enum et_status compile_one(struct et_plan *plan, uint32_t number, const s
 	delegate->info = info;
 	size_t n_args = (size_t)info.n_inputs + info.n_outputs;
 	if (n_args != spec->n_args)
-		return et_fail(diag, ET_E_INVALID_PROGRAM, "%s: delegate %u takes %u inputs and %u outputs, not %u",
-			spec->id, number, info.n_inputs, info.n_outputs, spec->n_args);
+		return et_fail(diag, ET_E_INVALID_PROGRAM,
+			"%s: delegate %u takes %u inputs and %u outputs, but is called with %u arguments", spec->id,
+			number, info.n_inputs, info.n_outputs, spec->n_args);
 	delegate->queue = et_registry_queue(plan->registry, delegate->backend, info.device);
 	plan->n_stateful_delegates += info.is_stateful;
 	plan->info.n_delegate_bytes += info.n_bytes;

@@ -129,7 +129,7 @@ static void merge_classes(struct et_plan *plan)
 	}
 }
 
-/* --- arguments to look at ------------------------------------------------------------------------------ */
+/* --- arguments that need a check ----------------------------------------------------------------------- */
 
 static bool value_needs_check(const struct et_plan *plan, uint32_t value_index)
 {

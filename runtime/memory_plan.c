@@ -370,7 +370,7 @@ static bool list_scalars(struct et_plan *plan)
 	return true;
 }
 
-/* --- all together --------------------------------------------------------------------------------------------- */
+/* --- the whole layout ----------------------------------------------------------------------------------------- */
 
 static bool lay_out(struct layout *layout)
 {
@@ -415,6 +415,7 @@ enum et_status et_memory_layout(struct et_plan *plan, const struct et_allocator 
 	et_pool_deinit(&layout.pool);
 	if (layout.is_wasteful)
 		return et_fail(diag, ET_E_INVALID_PROGRAM,
-			"constants that are not aligned are more than %d times their file", MAX_COPIES);
+			"copies of unaligned constants would take more than %d times the size of their file",
+			MAX_COPIES);
 	return is_done ? ET_OK : et_plan_no_memory(diag);
 }

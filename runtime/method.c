@@ -163,14 +163,14 @@ struct et_plan *et_method_plan(const struct et_method *method)
 	return method->plan;
 }
 
-/* --- for runs ---------------------------------------------------------------------------------------------- */
+/* --- calls from a run -------------------------------------------------------------------------------------- */
 
 enum et_status et_method_enter(struct et_method *method, struct et_diag *diag)
 {
 	if (is_any(method, ET_STATE_LOST))
 		return et_fail(diag, ET_E_STATE_LOST, "an earlier run was cut short; reset the method first");
 	if (is_any(method, ET_STATE_RUNNING))
-		return et_fail(diag, ET_E_INVALID_STATE, "the method has state and is running already");
+		return et_fail(diag, ET_E_INVALID_STATE, "the method has state, and another run of it is not finished");
 	return ET_OK;
 }
 

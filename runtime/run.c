@@ -51,7 +51,7 @@ static enum et_status fail_here(struct et_run *run, enum et_status status)
 		cause.text[0] ? cause.text : et_status_text(status));
 }
 
-/* --- looking at arguments ------------------------------------------------------------------------------------ */
+/* --- checking arguments -------------------------------------------------------------------------------------- */
 
 static enum et_status check_tensor(struct et_run *run, const struct et_check *check, const struct et_tensor *tensor)
 {

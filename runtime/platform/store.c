@@ -74,7 +74,7 @@ static int64_t realtime_ns(void)
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* --- which program it is ------------------------------------------------------------------------------ */
+/* --- identifying the program -------------------------------------------------------------------------- */
 
 static void program_record_name(char ret_name[ET_STORE_NAME], const struct et_platform_identity *identity)
 {
@@ -300,7 +300,7 @@ static void release(void *self, void *handle)
 	free(mapping);
 }
 
-/* --- keeping ------------------------------------------------------------------------------------------ */
+/* --- saving ------------------------------------------------------------------------------------------- */
 
 static int write_all(int fd, const void *bytes, size_t n_bytes, off_t offset)
 {
@@ -382,7 +382,7 @@ static enum et_status keep(void *self, const char *variant, const struct et_stor
 	return ET_OK;
 }
 
-/* --- the folder, and a program's place in it ---------------------------------------------------------- */
+/* --- opening a folder, binding a program to it -------------------------------------------------------- */
 
 struct et_platform_store *et_platform_store_new(const char *dir, uint64_t max_bytes, const struct et_log *log,
 	struct et_diag *diag)

@@ -126,7 +126,7 @@ int et_store_temporary(struct et_platform_store *store, char ret_name[ET_STORE_N
 	return -EEXIST;
 }
 
-/* --- keeping it small --------------------------------------------------------------------------------- */
+/* --- the limit on the size ---------------------------------------------------------------------------- */
 
 struct entry {
 	char name[ET_STORE_NAME];

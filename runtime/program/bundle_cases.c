@@ -48,7 +48,8 @@ static void read_tensor(struct reader *reader, struct et_fb_table table, struct 
 	if (!et_layout_read(fb, table, &fields, ET_E_INVALID_PROGRAM, reader->pool, &layout))
 		return;
 	if (data.n != layout.n_bytes) {
-		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "%u bytes of data for a tensor of %zu", data.n, layout.n_bytes);
+		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "%u bytes of data for a tensor of %zu bytes", data.n,
+			layout.n_bytes);
 		return;
 	}
 	value->tag = ET_TAG_TENSOR;

@@ -87,8 +87,8 @@ static void read_layout(struct reader *reader, struct et_fb_table table, struct 
 	if (!et_layout_read(fb, table, &fields, ET_E_INVALID_EXTERNAL_DATA, reader->pool, &layout))
 		return;
 	if (layout.n_bytes > entry->n_bytes) {
-		et_fb_fail(fb, ET_E_INVALID_EXTERNAL_DATA, "%zu bytes of data for a tensor of %zu", entry->n_bytes,
-			layout.n_bytes);
+		et_fb_fail(fb, ET_E_INVALID_EXTERNAL_DATA, "%zu bytes of data for a tensor of %zu bytes",
+			entry->n_bytes, layout.n_bytes);
 		return;
 	}
 	entry->is_tensor = true;

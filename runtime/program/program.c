@@ -89,7 +89,8 @@ static enum et_status read_header(struct et_program *program, size_t *ret_n_flat
 	uint64_t base = et_load_u64(bytes + HEADER_SEGMENT_BASE);
 	uint64_t n_segment_bytes = 0;
 	if (length < SHORTEST_HEADER)
-		return et_fail(diag, ET_E_INVALID_PROGRAM, "the extended header's length is %u", length);
+		return et_fail(diag, ET_E_INVALID_PROGRAM,
+			"the extended header's length is %u, at least %d is expected", length, SHORTEST_HEADER);
 	if (length >= SHORTEST_HEADER_WITH_SIZE && program->n_bytes >= HEADER_END)
 		n_segment_bytes = et_load_u64(bytes + HEADER_SEGMENT_BYTES);
 	if (n_flatbuffer > program->n_bytes || !et_in_range(base, n_segment_bytes, program->n_bytes))

@@ -61,7 +61,7 @@ struct et_program *et_program_ref(struct et_program *program);
 /* NULL is fine; returns NULL. */
 struct et_program *et_program_unref(struct et_program *program);
 
-/* --- what a program holds: for the Plan, and for whoever wants to look inside --------------------
+/* --- the contents of a program, for the Plan and for tools ----------------------------------------
  * Everything below is immutable and lives as long as the program. All indexes have been checked. */
 
 /* The place of a tensor's bytes. */

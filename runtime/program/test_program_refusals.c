@@ -731,7 +731,7 @@ static void test_bundles(void **state)
 	uint8_t *data = find_bytes(bytes, n_bytes, input, sizeof input);
 	put(data - 4, 11, 4);
 	expect_bundle(bytes, n_bytes, ET_E_INVALID_PROGRAM,
-		"forward: bundled input 0: 11 bytes of data for a tensor of 12");
+		"forward: bundled input 0: 11 bytes of data for a tensor of 12 bytes");
 	put(data - 4, 12, 4);
 	bytes[7] = '7';
 	assert_true(et_bundle_is(bytes, n_bytes));
