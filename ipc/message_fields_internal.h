@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every field of every message, once: where it lies in our struct, where in the generated one, and its bound.
+/* Every field of every message, once: its offset in our struct, its offset in the generated struct, and its bound.
  *
- * Part of message.c, and included by nothing else. A field of inferd.proto that has no row here does not exist for
- * inferd; test_message sends every row there and back. */
-#ifndef IPC_MESSAGE_FIELDS_H
-#define IPC_MESSAGE_FIELDS_H
+ * Part of message.c; no other file includes it. inferd ignores a field of inferd.proto that has no row here.
+ * test_message encodes and decodes every row. */
+#ifndef IPC_MESSAGE_FIELDS_INTERNAL_H
+#define IPC_MESSAGE_FIELDS_INTERNAL_H
 
 enum field_kind {
 	FIELD_NUMBER, /* copied; max is its size */
@@ -13,9 +13,9 @@ enum field_kind {
 	FIELD_STRING,
 	FIELD_SCALAR, /* the oneof of int_value, double_value, bool_value; max is the first one's number */
 	FIELD_MESSAGE,
-	FIELD_BYTES, /* their count in n_NAME; on the other side both are one struct */
-	/* The rest are arrays with their count in n_NAME. */
-	FIELD_NUMBERS, /* 4 or 8 bytes each, the same on both sides */
+	FIELD_BYTES, /* their count in n_NAME; in the generated struct both are one struct */
+	/* All later kinds are arrays with their count in n_NAME. */
+	FIELD_NUMBERS, /* 4 or 8 bytes each, equal on both sides */
 	FIELD_STRINGS,
 	FIELD_MESSAGES,
 };
@@ -24,21 +24,21 @@ struct field {
 	const char *name;
 	enum field_kind kind;
 	uint16_t ours, theirs;     /* offsets */
-	uint16_t ours_n, theirs_n; /* offsets of an array's count; SCALAR: theirs_n of its case */
+	uint16_t ours_n, theirs_n; /* offsets of an array's count; SCALAR: theirs_n is the offset of the oneof's case */
 	uint32_t max;              /* bytes of a string or of bytes, entries of an array */
 	const struct shape *message;
 };
 
-/* A message: its row of fields. */
+/* A message: its fields. */
 struct shape {
 	const ProtobufCMessageDescriptor *descriptor;
-	size_t n_ours; /* bytes of our struct */
+	size_t n_ours; /* size of our struct */
 	const struct field *fields;
 	size_t n_fields;
 };
 
 #define SIZE_OF(type, member) sizeof(((type *)0)->member)
-/* @condition must hold, or this does not compile. */
+/* A constant 0; does not compile if @condition is false. */
 #define CHECKED(condition) (0 * sizeof(char[(condition) ? 1 : -1]))
 
 #define FIELD(kind_, member, ...)                   \
