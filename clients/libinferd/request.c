@@ -3,7 +3,7 @@
  *
  * Waiting for a reply costs a wake-up, which is longer than some models run. So inferd_infer looks at the socket for
  * a moment before it sleeps, but only where the request before took the daemon less than that moment, and only as
- * long as that pays (ipc/spin.c); the daemon does the same at its end. docs/performance.md has the figures. */
+ * long as that pays (ipc/spin.c); the daemon does the same at its end. docs/design/requests.md says why. */
 #include "clients/libinferd/libinferd_internal.h"
 
 #include <stdio.h>

@@ -8,7 +8,7 @@
  * for a real-time class, so that where the cores are all at work it is the daemon that is measured. From kill() to
  *     idle   the line that says that its queued requests are over, and its bindings, Methods and regions that no run
  *            uses are free
- *     rest   the line that says that nothing is left of it, from the end of its last running segment on
+ *     rest   the line that says that it is freed, from the end of its last running segment on
  * The result is JSON: {"n", "n_running", "idle_p50_ms", "idle_max_ms", "rest_p50_ms", "rest_max_ms", "is_realtime"};
  * n_running: how many were killed while a request of theirs ran. */
 #include "clients/inferd.h"
@@ -118,9 +118,9 @@ static void follow(struct victim *v, const char *line)
 		v->has_run = v->has_run || v->n_running;
 		if (strcmp(from, "running") == 0)
 			v->segment_ms = input.came_ms;
-	} else if (strcmp(line, ": what waited or lay idle is free") == 0) {
+	} else if (strcmp(line, ": closed, its idle objects are free") == 0) {
 		v->idle_ms = input.came_ms;
-	} else if (strcmp(line, ": nothing is left of it") == 0) {
+	} else if (strcmp(line, ": freed") == 0) {
 		v->gone_ms = input.came_ms;
 	}
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Any bytes as a payload of an engine that may not be here: what payload_target.c says of it, and that the OpenVINO plug-in, which
+/* Any bytes as a payload of an engine that may not be here: what payload_format.c says of it, and that the OpenVINO plug-in, which
  * checks the same header by itself, agrees.
  *
  * The first byte is the delegate (and which option the model has), the second how many bytes of a compile
  * spec follow; the rest is the payload. */
 #include "tests/fuzz/fuzz.h"
 
-#include "delegates/payload_target.h"
+#include "delegates/payload_format.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -77,10 +77,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 		*payload_end = memcpy(payload + 1, bytes + 2 + n_value, n_payload);
 	struct et_compile_spec spec = { kinds[bytes[0] % 6].key, value_end, n_value };
 	struct et_delegate_spec delegate = { kinds[bytes[0] % 6].id, payload_end, n_payload, &spec, 1 };
-	et_target_text(&delegate, text, sizeof text);
+	et_payload_format_target(&delegate, text, sizeof text);
 	if (strlen(text) >= sizeof text)
 		abort();
-	enum et_status status = et_target_check(&delegate, &diag);
+	enum et_status status = et_payload_format_check(&delegate, &diag);
 	if (status != ET_OK && !diag.text[0])
 		abort();
 	if (bytes[0] % 6 == 5) {

@@ -44,7 +44,7 @@ static void put(const struct average *average, size_t i, float mean)
 	mean = mean >= average->windows.min ? mean : average->windows.min; /* also for NaN */
 	mean = mean > average->windows.max ? average->windows.max : mean;
 	if (average->is_fp16)
-		((uint16_t *)average->windows.out)[i] = et_to_half(mean);
+		((uint16_t *)average->windows.out)[i] = et_float_to_fp16(mean);
 	else
 		((float *)average->windows.out)[i] = mean;
 }

@@ -13,6 +13,7 @@
  *
  * Packed is the filter of each subconvolution, group by group. A subconvolution without taps has no filter: its
  * outputs are all equal, so one is computed from the bias of the first subconvolution's filter and copied. */
+#include "delegates/xnnpack/graph/deconvolution_cut.h"
 #include "delegates/xnnpack/overrides/override.h"
 #include "delegates/xnnpack/overrides/subconvolution.h"
 
@@ -46,7 +47,7 @@ static bool is_deconvolution(const struct et_xnn_node *node)
 static bool may_leave_zeros(const struct et_xnn_node *node)
 {
 	const uint64_t down = node->numbers[ET_XNN_STRIDE_H], across = node->numbers[ET_XNN_STRIDE_W];
-	return is_deconvolution(node) && !et_xnn_override_has_subconvs(node) && down * across <= MOST_SUBCONVS;
+	return is_deconvolution(node) && !et_xnn_has_subconvs(node) && down * across <= MOST_SUBCONVS;
 }
 
 static struct layout layout_of(const struct et_xnn_payload *payload, const struct et_xnn_node *node, bool counts_zeros)
@@ -62,8 +63,7 @@ static struct layout layout_of(const struct et_xnn_payload *payload, const struc
 		.n_out = n[ET_XNN_GROUP_OUT],
 		.subconvs = { 1, 1 },
 	};
-	if (is_deconvolution(node) &&
-		(et_xnn_override_has_subconvs(node) || (may_leave_zeros(node) && !counts_zeros))) {
+	if (is_deconvolution(node) && (et_xnn_has_subconvs(node) || (may_leave_zeros(node) && !counts_zeros))) {
 		layout.subconvs[0] = layout.stride[0];
 		layout.subconvs[1] = layout.stride[1];
 	}
@@ -73,7 +73,7 @@ static struct layout layout_of(const struct et_xnn_payload *payload, const struc
 static bool is_narrow(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	return et_xnn_override_is_all_floats(payload, node) && is_deconvolution(node) &&
-	       (et_xnn_override_may_be_below_stride(node) || et_xnn_gemm_is_narrow(node->numbers[ET_XNN_GROUP_OUT]));
+	       (et_xnn_may_be_below_stride(node) || et_xnn_gemm_is_narrow(node->numbers[ET_XNN_GROUP_OUT]));
 }
 
 static bool is_fp16(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
@@ -183,7 +183,7 @@ static uint8_t *pack_row(const struct layout *layout, const float *from, size_t 
 	const size_t n_bytes = layout->build->n_bytes;
 	for (size_t i = 0; i < width; i++, to += n_bytes) {
 		float number = from && i < n ? from[i * stride] : 0;
-		uint16_t fp16 = et_to_half(number);
+		uint16_t fp16 = et_float_to_fp16(number);
 		if (n_bytes == sizeof(fp16))
 			memcpy(to, &fp16, sizeof(fp16));
 		else

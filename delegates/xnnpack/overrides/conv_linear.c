@@ -91,7 +91,7 @@ static size_t n_packed(const struct et_xnn_payload *payload, const struct et_xnn
 
 static float float_at(const void *numbers, bool is_bf16, size_t i)
 {
-	return is_bf16 ? et_from_bfloat16(((const uint16_t *)numbers)[i]) : ((const float *)numbers)[i];
+	return is_bf16 ? et_bf16_to_float(((const uint16_t *)numbers)[i]) : ((const float *)numbers)[i];
 }
 
 /* Pack a filter of bf16, or a transposed one, as floats: AT_ONCE rows of a panel at a time. */

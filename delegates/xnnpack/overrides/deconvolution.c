@@ -11,6 +11,7 @@
  * taps in another order than XNNPACK's. Groups, dilation and strides wider than the filter are left to XNNPACK or
  * conv_im2col.c; small nodes to XNNPACK, unless outputs may be smaller than the stride, which it cannot do, or
  * channels are so few that it loses NaNs (gemm.h). */
+#include "delegates/xnnpack/graph/deconvolution_cut.h"
 #include "delegates/xnnpack/overrides/override.h"
 #include "delegates/xnnpack/overrides/subconvolution.h"
 
@@ -56,18 +57,18 @@ static size_t n_columns(const struct layout *layout)
 
 static bool is_needed(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
-	return et_xnn_override_may_be_below_stride(node) || et_xnn_gemm_is_narrow(node->numbers[ET_XNN_GROUP_OUT]);
+	return et_xnn_may_be_below_stride(node) || et_xnn_gemm_is_narrow(node->numbers[ET_XNN_GROUP_OUT]);
 }
 
 static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const uint32_t *n = node->numbers;
-	if (!et_xnn_override_has_subconvs(node) || node->flags || n[ET_XNN_GROUPS] != 1 ||
+	if (!et_xnn_has_subconvs(node) || node->flags || n[ET_XNN_GROUPS] != 1 ||
 		!et_xnn_override_is_all_floats(payload, node))
 		return false;
 	const struct et_xnn_value *in = &payload->values[node->inputs[0]], *filter = &payload->values[node->inputs[1]];
 	struct layout layout = layout_of(node);
-	if (et_xnn_override_may_be_below_stride(node))
+	if (et_xnn_may_be_below_stride(node))
 		return true;
 	if (et_xnn_gemm_is_narrow(layout.n_out))
 		return et_xnn_override_is_on();

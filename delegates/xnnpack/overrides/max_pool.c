@@ -149,8 +149,8 @@ static void run(const struct et_xnn_override_run *run)
 	switch (value->type) {
 	case ET_XNN_FP16:
 		rows = run_f16;
-		pool.windows.min = order_of_half(et_to_half(node->min));
-		pool.windows.max = order_of_half(et_to_half(node->max));
+		pool.windows.min = order_of_half(et_float_to_fp16(node->min));
+		pool.windows.max = order_of_half(et_float_to_fp16(node->max));
 		break;
 	case ET_XNN_QINT8:
 	case ET_XNN_QUINT8:

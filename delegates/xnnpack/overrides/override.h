@@ -121,19 +121,12 @@ static inline const void *et_xnn_override_read(const struct et_xnn_override_run 
 	return constant ? constant : run->memory[value];
 }
 
-/* --- for graph/: what XNNPACK must not be given --- */
+/* --- what XNNPACK must not be given (unsupported.c) --- */
 
-/* Whether XNNPACK computes @node, a transposed convolution, by subconvolutions. In subconvolution.c. */
-bool et_xnn_override_has_subconvs(const struct et_xnn_node *node);
-/* Whether @node is such, and its output may be smaller than its stride (one input pixel), which XNNPACK cannot do. In
- * subconvolution.c. */
-bool et_xnn_override_may_be_below_stride(const struct et_xnn_node *node);
 /* @node is a max pooling that XNNPACK does not take. In max_pool.c. */
 bool et_xnn_override_needs_pool(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 /* @node is an average pooling that XNNPACK does not take. In average_pool.c. */
 bool et_xnn_override_needs_average(const struct et_xnn_node *node);
-/* @node moves elements of a type that XNNPACK does not move. In copy_int32.c. */
-bool et_xnn_override_needs_copy_int32(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 /* @node divides integers. In binary.c. */
 bool et_xnn_override_needs_quotient(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which taps and which outputs a subconvolution has, and which transposed convolutions XNNPACK computes by
- * subconvolutions. */
+/* Which taps and which outputs a subconvolution has. */
 #include "delegates/xnnpack/overrides/subconvolution.h"
-
-#include "delegates/xnnpack/overrides/override.h"
 
 struct et_xnn_subconv_taps et_xnn_subconv_taps(size_t kernel, size_t stride, size_t dilation, size_t number)
 {
@@ -33,22 +30,4 @@ struct et_xnn_subconv_steps et_xnn_subconv_steps(size_t stride, size_t pad, size
 	return (struct et_xnn_subconv_steps){
 		.first = first, .n = last > first ? last - first : 0, .at = first * stride + number - pad
 	};
-}
-
-bool et_xnn_override_has_subconvs(const struct et_xnn_node *node)
-{
-	const uint32_t *n = node->numbers;
-	return node->kind->infer == et_xnn_infer_deconvolution && n[ET_XNN_DILATION_H] == 1 &&
-	       n[ET_XNN_DILATION_W] == 1 && n[ET_XNN_STRIDE_H] <= n[ET_XNN_KERNEL_H] &&
-	       n[ET_XNN_STRIDE_W] <= n[ET_XNN_KERNEL_W];
-}
-
-bool et_xnn_override_may_be_below_stride(const struct et_xnn_node *node)
-{
-	const uint32_t *n = node->numbers;
-	return et_xnn_override_has_subconvs(node) &&
-	       ((uint64_t)n[ET_XNN_ADJUST_H] + n[ET_XNN_KERNEL_H] <
-			       (uint64_t)n[ET_XNN_PAD_TOP] + n[ET_XNN_PAD_BOTTOM] + n[ET_XNN_STRIDE_H] ||
-		       (uint64_t)n[ET_XNN_ADJUST_W] + n[ET_XNN_KERNEL_W] <
-			       (uint64_t)n[ET_XNN_PAD_LEFT] + n[ET_XNN_PAD_RIGHT] + n[ET_XNN_STRIDE_W]);
 }

@@ -154,7 +154,7 @@ static uint32_t constant(struct make_xnn *mk, uint32_t type, const float *number
 	if (type == ET_XNN_FP32)
 		return mx_constant(mk, numbers, n * sizeof(*numbers));
 	for (size_t i = 0; i < n; i++)
-		fp16[i] = et_to_half(numbers[i]);
+		fp16[i] = et_float_to_fp16(numbers[i]);
 	return mx_constant(mk, fp16, n * sizeof(*fp16));
 }
 
@@ -166,7 +166,7 @@ static void fill(struct arg *arg, uint32_t type, const float *numbers, size_t n)
 		if (type == ET_XNN_FP32)
 			arg->f32[i] = numbers[i];
 		else
-			arg->f16[i] = et_to_half(numbers[i]);
+			arg->f16[i] = et_float_to_fp16(numbers[i]);
 }
 
 static float number_at(const struct arg *arg, uint32_t type, size_t i)
@@ -491,7 +491,7 @@ static void test_deep(void **state)
 	for (uint32_t i = 0; i < 2; i++) {
 		draw(numbers[i], COLUMNS * MOST_DEEP, false);
 		for (uint32_t k = 0; k < COLUMNS * MOST_DEEP; k++)
-			fp16[i][k] = et_to_half(numbers[i][k]);
+			fp16[i][k] = et_float_to_fp16(numbers[i][k]);
 	}
 	for (uint32_t i = 0; i < 16; i++) {
 		const uint32_t depth = (const uint32_t[]){ DEPTH, 1500, 3000, MOST_DEEP }[i / 4];

@@ -59,7 +59,7 @@ static void compile(uint32_t kernel, const char *overrides, const struct et_xnn_
 	static float taps[16 * 9];
 	const uint32_t pad = kernel / 2;
 	const struct et_option option = { "xnnpack", "overrides", overrides };
-	struct et_payload payload = { .struct_size = sizeof(payload), .n_args = 2, .options = &option, .n_options = 1 };
+	struct et_payload payload = { .n_args = 2, .options = &option, .n_options = 1 };
 	struct et_model *model;
 	struct et_model_info info;
 	struct et_diag diag = { 0 };
@@ -100,7 +100,7 @@ static void test_refused_option(void **state)
 		{ "xnnpack", "tint", "red" } };
 	static const char *const said[] = { "is all, none or -NAME,-NAME..., not '-everything'", "no option 'tint'" };
 	for (int i = 0; i < 2; i++) {
-		struct et_payload payload = { .struct_size = sizeof(payload), .options = &options[i], .n_options = 1 };
+		struct et_payload payload = { .options = &options[i], .n_options = 1 };
 		struct et_direct_config config = { .options = &options[i], .n_options = 1 };
 		struct et_backend_entry entry;
 		struct et_model *model;

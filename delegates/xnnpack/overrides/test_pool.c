@@ -181,7 +181,7 @@ static void check(const struct layer *layer)
 			if (l.type == ET_XNN_FP32)
 				test_draw_floats(&args[0].f32[i], 1);
 			else if (l.type == ET_XNN_FP16)
-				args[0].f16[i] = et_to_half((float)test_draw(64) / 8 - 4);
+				args[0].f16[i] = et_float_to_fp16((float)test_draw(64) / 8 - 4);
 			else if (l.type == ET_XNN_QINT8)
 				args[0].i8[i] = (int8_t)(test_draw(100) - 50);
 			else

@@ -378,7 +378,7 @@ static void put_number(uint32_t type, struct arg *arg, size_t i, float number)
 	if (type == ET_XNN_FP32)
 		arg->f32[i] = number;
 	else if (type == ET_XNN_FP16)
-		arg->f16[i] = isnan(number) ? 0x7e00 : et_to_half(number);
+		arg->f16[i] = isnan(number) ? 0x7e00 : et_float_to_fp16(number);
 	else if (type == ET_XNN_BF16)
 		arg->f16[i] = (uint16_t)(bits >> 16);
 	else if (type == ET_XNN_INT32)

@@ -24,7 +24,7 @@ static inline uint32_t bits_of(const float *from)
 static void widen(const uint16_t *from, float *to, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		to[i] = et_from_bfloat16(from[i]);
+		to[i] = et_bf16_to_float(from[i]);
 }
 
 static void narrow(const float *from, uint16_t *to, size_t n)

@@ -3,7 +3,7 @@
 #ifndef DELEGATES_XNNPACK_UKERNELS_BF16_H
 #define DELEGATES_XNNPACK_UKERNELS_BF16_H
 
-#include "runtime/base/half.h"
+#include "runtime/base/fp16.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fp16 (IEEE 754 binary16) to float on XNNPACK's threads, where subnormal floats are zeros (threads.c): et_from_half
- * (runtime/base/half.h) multiplies a subnormal float and would lose fp16's subnormals there. */
+/* fp16 (IEEE 754 binary16) to float on XNNPACK's threads, where subnormal floats are zeros (threads.c):
+ * et_fp16_to_float (runtime/base/fp16.h) multiplies a subnormal float and would lose fp16's subnormals there. */
 #ifndef DELEGATES_XNNPACK_UKERNELS_FP16_H
 #define DELEGATES_XNNPACK_UKERNELS_FP16_H
 
-#include "runtime/base/half.h"
+#include "runtime/base/fp16.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -93,7 +93,7 @@ static void nothing_is_written_behind_the_end(void **state)
 			assert_int_equal(to[n], 0xabcd);
 			assert_true(rounded[n] == -1e9f);
 			for (size_t i = 0; i < n; i++) {
-				assert_true(rounded[i] == et_from_bfloat16(to[i]));
+				assert_true(rounded[i] == et_bf16_to_float(to[i]));
 				/* at most half of the last of 8 places */
 				assert_true(fabsf(rounded[i] - from[i]) <= fabsf(from[i]) * 0x1p-8f);
 			}
