@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which taps and which outputs a subconvolution has. */
+/* Which taps and which outputs a subconvolution has.
+ *
+ * Shared by deconvolution.c, deconvolution_qs8.c and conv_im2col.c. Sizes were checked before (shape.c), so nothing
+ * overflows. How results are computed and where filters are packed is each override's own. */
 #include "delegates/xnnpack/overrides/subconvolution.h"
 
 struct et_xnn_subconv_taps et_xnn_subconv_taps(size_t kernel, size_t stride, size_t dilation, size_t number)
