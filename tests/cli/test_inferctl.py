@@ -441,7 +441,7 @@ class Local(Folder):
         for name, pattern in (("type.npy", r"input 0 is FP64 \[1,3,224,224\], expected FP32 \[1,3,224,224\]"),
                               ("shape.npy", r"input 0 is FP32 \[1,3,10,10\], expected FP32 \[1,3,224,224\]"),
                               ("short.raw", "it has 100 bytes, .* takes 602112"),
-                              ("none.npy", r"No such file.*; input 0 is FP32 \[1,3,224,224\], from a .npy file")):
+                              ("none.npy", r"No such file.*; input 0 is FP32 \[1,3,224,224\]: give a .npy file")):
             self.fails(pattern, "infer", "--local", MODEL, "-i", self.path(name))
         self.fails(r"give each one with --input .*input 0 is FP32 \[1,3,224,224\]", "infer", "--local", MODEL)
         self.fails("inspect takes a file, not the name of a model", "inspect", "efficientnet_lite0")
