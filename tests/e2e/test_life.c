@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests that end early, clients that die, models that go, the daemon's own end and return. */
+/* Lifetimes: requests that end early, clients that die, models that are unloaded, and the daemon's own shutdown and
+ * restart. */
 #include "tests/e2e/harness.h"
 
 #include "runtime/base/checked.h"
@@ -215,7 +216,8 @@ static uint8_t *make_overlapping(size_t *ret_n_bytes)
 	return mk_finish(&mk, ret_n_bytes);
 }
 
-/* What takes long is the copying, not the state's size: it is reset beside the loop, which meanwhile says that it is. */
+/* What takes long is the copying, not the state's size: it is reset beside the loop, which meanwhile says that it
+ * is. */
 static void test_reset_that_takes_long(void **state)
 {
 	struct e2e e;

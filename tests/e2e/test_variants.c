@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What becomes of models whose backend can't run them, or fails too often: their next variants, and the way back. */
+/* Models whose backend cannot run them, or crashes too often: they go on with their next variants, and come back. */
 #include "tests/e2e/harness.h"
 #include "tests/support/make_program.h"
 
@@ -313,8 +313,8 @@ static void test_falls_not(void **state)
 	e2e_deinit(&e);
 }
 
-/* forward(x): doubled; outside(): a tensor of a data file that is not there; elsewhere(x): for a backend that is not here;
- * unknown(): with an operator that is not here. */
+/* forward(x): doubled; outside(): a tensor of a data file that is not there; elsewhere(x): for a backend that is not
+ * here; unknown(): with an operator that is not here. */
 static uint8_t *make_partly_usable(size_t *ret_n_bytes)
 {
 	struct mk_tensor four = { MK_FP32, MK_SIZES(4) };
@@ -387,8 +387,8 @@ static bool has_no_programs(const struct inf_server_status *status, const void *
 	return status->n_programs == 0;
 }
 
-/* It served, by another variant than the first; that nobody uses it any more is no failure. A certain backend that it has no
- * variant for, neither. */
+/* It served, by another variant than the first; that nobody uses it any more is no failure. A certain backend that
+ * it has no variant for, neither. */
 static void test_unused_is_not_failed(void **state)
 {
 	struct e2e e;
