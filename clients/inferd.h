@@ -277,7 +277,7 @@ struct inferd_timing {
  * Answers: INFERD_OK and then the outputs are valid; else each status of enum inferd_status is possible, and the
  * outputs hold unspecified values. Callbacks of other bindings are not called here; they wait for inferd_dispatch. */
 INFERD_API int inferd_infer(struct inferd_binding *b, const struct inferd_request_options *options);
-/* The daemon's times for the binding's last request; zeros if it failed. */
+/* The daemon's times for the binding's last request. They mean something only if it succeeded. */
 INFERD_API void inferd_last_timing(const struct inferd_binding *b, struct inferd_timing *ret);
 
 /* The profile of the binding's last request, if options->profile was set and the request succeeded: how long each
