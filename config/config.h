@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* inferd's configuration: text to a plain struct, with every mistake named by file and line.
+/* inferd's configuration: text to a plain struct; every mistake is reported with file and line.
  *
- * inf_config_init gives the defaults; inf_config_load reads a file and the drop-ins beside it
- * (FILE.d/NAME.conf, in the order of their names) on top. Nothing here looks at the machine: a path is
- * not opened, a user's name not looked up. inferd.conf in this folder documents every key. */
+ * inf_config_init sets the defaults. inf_config_load reads a file and then the drop-ins beside it (FILE.d/NAME.conf,
+ * in the order of their names), each on top of the one before. No function here looks at the machine: paths are not
+ * opened, names of users are not looked up. inferd.conf in this folder documents every key. */
 #ifndef CONFIG_CONFIG_H
 #define CONFIG_CONFIG_H
 
@@ -19,26 +19,26 @@ enum {
 	INF_CONFIG_MODEL_OPTIONS_MAX = 8,
 };
 
-/* What one user may hold at a time. */
+/* The limits of one user: the most that the user may hold at a time. */
 struct inf_limits {
 	uint32_t connections;
 	uint32_t methods;
 	uint32_t regions;
 	uint32_t bindings;
-	uint32_t fds; /* that the daemon keeps open for the user: connections and regions */
+	uint32_t fds; /* descriptors that the daemon keeps open for the user: connections and regions */
 	uint32_t requests;
-	uint32_t opens; /* that wait for a model or for the models' folder */
+	uint32_t opens; /* requests that wait for a model or for the models' folder */
 	uint64_t bytes;
-	uint32_t priority; /* the highest class its requests may ask for, an index into inf_config_priorities */
+	uint32_t priority; /* the highest priority that requests may ask for: an index into inf_config_priorities */
 };
 
-/* What `priority` takes, highest first. */
+/* The values of `priority`, highest first. */
 enum { INF_CONFIG_N_PRIORITIES = 4 };
 extern const char *const inf_config_priorities[INF_CONFIG_N_PRIORITIES];
 
-/* [user NAME]: only what its section gives is set. */
+/* [user NAME]: only the keys that the section gives are valid. */
 struct inf_config_user {
-	char name[INF_CONFIG_NAME_MAX]; /* or the uid in digits */
+	char name[INF_CONFIG_NAME_MAX]; /* a user's name, or a uid in digits */
 	uint32_t weight;
 	struct inf_limits limits;
 	uint32_t given; /* bits of enum inf_limit_bit: which of limits are given */
@@ -56,7 +56,7 @@ enum inf_limit_bit {
 	INF_LIMIT_BIT_OPENS = 1 << 8,
 };
 
-/* Options of a model for backends, "BACKEND.KEY = VALUE", which only those backends know. */
+/* Options of a model for backends, "BACKEND.KEY = VALUE". Only the backend knows its keys. */
 struct inf_config_model_options {
 	struct inf_config_model_option {
 		char backend[INF_CONFIG_NAME_MAX], key[INF_CONFIG_NAME_MAX], value[INF_CONFIG_PATH_MAX];
@@ -67,7 +67,7 @@ struct inf_config_model_options {
 /* [model NAME] */
 struct inf_config_model {
 	char name[INF_CONFIG_NAME_MAX];
-	bool pin; /* loaded at the start, never evicted */
+	bool pin; /* loaded at start, never evicted */
 	bool has_keep_alive;
 	uint64_t keep_alive_ns;
 	bool has_stall;
@@ -76,22 +76,22 @@ struct inf_config_model {
 	struct inf_config_model_options options;
 };
 
-/* Where programs are run that clients bring along. */
+/* The process in which a client's own programs run. */
 enum inf_config_own { INF_CONFIG_OWN_APART, INF_CONFIG_OWN_TOGETHER, INF_CONFIG_OWN_REFUSED, INF_CONFIG_N_OWN };
 
-/* [backend NAME]: a plug-in. Keys other than these are options, which the plug-in knows. */
+/* [backend NAME]: a plug-in. Other keys are options, which only the plug-in knows. */
 struct inf_config_backend {
 	char name[INF_CONFIG_NAME_MAX];
-	char path[INF_CONFIG_PATH_MAX]; /* of the shared object; empty: none */
-	char host[INF_CONFIG_PATH_MAX]; /* the program around it; empty: the installed one */
+	char path[INF_CONFIG_PATH_MAX]; /* path of the shared object; empty: none */
+	char host[INF_CONFIG_PATH_MAX]; /* the program that loads it; empty: the installed inferd-delegate-host */
 	bool is_thread;                 /* isolation = thread */
-	uint64_t timeout_ns;            /* of one run; 0: the default */
-	uint64_t load_timeout_ns;       /* of making a payload ready; 0: the default */
-	uint64_t cancel_timeout_ns;     /* of a run that was asked to end; 0: what is left of timeout */
-	uint32_t max_crashes;           /* within the next; 0: the default */
+	uint64_t timeout_ns;            /* for one run; 0: the default */
+	uint64_t load_timeout_ns;       /* for making a payload ready; 0: the default */
+	uint64_t cancel_timeout_ns;     /* for a run that was asked to end; 0: the rest of timeout */
+	uint32_t max_crashes;           /* within crash_window_ns; 0: the default */
 	uint64_t crash_window_ns;       /* 0: the default */
-	uint32_t own_programs;          /* of clients: enum inf_config_own */
-	uint32_t own_processes;         /* for them at a time; 0: the default */
+	uint32_t own_programs;          /* for programs of clients: enum inf_config_own */
+	uint32_t own_processes;         /* processes for them at a time; 0: the default */
 	struct inf_config_option {
 		char key[INF_CONFIG_NAME_MAX], value[INF_CONFIG_PATH_MAX];
 	} options[INF_CONFIG_OPTIONS_MAX];
@@ -100,23 +100,23 @@ struct inf_config_backend {
 
 struct inf_config {
 	char socket[INF_CONFIG_PATH_MAX];
-	char manager_socket[INF_CONFIG_PATH_MAX]; /* empty: none */
+	char manager_socket[INF_CONFIG_PATH_MAX]; /* empty: no manager socket */
 	char models[INF_CONFIG_PATH_MAX];
-	char cache[INF_CONFIG_PATH_MAX]; /* empty: memory files instead */
-	uint64_t cache_limit;            /* of packed weights kept there; 0: keep none */
-	uint32_t workers;                /* 0: as many as the process may use cores */
+	char cache[INF_CONFIG_PATH_MAX]; /* empty: use memory files */
+	uint64_t cache_limit;            /* bytes of packed weights to keep there; 0: keep none */
+	uint32_t workers;                /* 0: as many as the cores that the process may use */
 	int log_level;                   /* enum et_log_level */
 	char backends[INF_CONFIG_BACKENDS_MAX][INF_CONFIG_NAME_MAX];
 	uint32_t n_backends;
-	uint64_t memory_budget; /* of all models; 0: none */
-	uint64_t keep_alive_ns; /* UINT64_MAX: for ever */
+	uint64_t memory_budget; /* for all models; 0: no limit */
+	uint64_t keep_alive_ns; /* UINT64_MAX: forever */
 	uint64_t drain_ns;      /* how long running jobs may take to end at shutdown */
-	uint64_t stall_ns;      /* a worker this long in one instruction is considered stuck; 0: none is */
-	uint64_t spin_ns;       /* loop and workers look this long for more work before they sleep */
-	uint64_t age_ns;        /* work that waited so long takes its turn whatever its class */
+	uint64_t stall_ns;      /* a worker this long in one instruction is considered stuck; 0: never */
+	uint64_t spin_ns;       /* loop and workers poll this long for more work before they sleep */
+	uint64_t age_ns;        /* work that waited this long goes next, whatever its priority */
 	struct inf_limits limits;
 
-	/* Sections by name, in the order of their appearance. Heap; freed by inf_config_deinit. */
+	/* Named sections, in the order of their first appearance. Heap memory; inf_config_deinit frees it. */
 	struct inf_config_model *model_sections;
 	uint32_t n_model_sections;
 	struct inf_config_user *user_sections;
@@ -135,17 +135,17 @@ void inf_config_init(struct inf_config *config);
 void inf_config_deinit(struct inf_config *config);
 
 /* Read @path and its drop-ins on top of what @config holds.
- * 0, or negative errno with a sentence: -EINVAL for a mistake in the text (@config is then partly changed:
- * drop it), -ENOENT if @path does not exist (drop-ins without it are still read), -ENOMEM, others from open. */
+ * Answers: 0, or negative errno with a sentence: -EINVAL for a mistake in the text (@config is then partly changed:
+ * do not use it), -ENOENT if @path does not exist (its drop-ins are read nevertheless), -ENOMEM, others from open. */
 int inf_config_load(struct inf_config *config, const char *path, struct inf_config_error *error);
 
-/* The same for text in memory; @name stands for the file in errors. */
+/* The same as inf_config_load, for text in memory. @name stands for the file in errors. */
 int inf_config_parse(struct inf_config *config, const char *text, const char *name, struct inf_config_error *error);
 
-/* NULL if there is no such section. */
+/* NULL: there is no such section. */
 const struct inf_config_model *inf_config_find_model(const struct inf_config *config, const char *name);
 
-/* "4K", "1.5G", "4096"; binary multiples. False if it is not such a number or does not fit. */
+/* "4K", "1.5G", "4096"; binary multiples. False: not such a number, or it does not fit. */
 bool inf_config_parse_size(const char *text, uint64_t *ret_bytes);
 /* "5m", "100ms", "30" (seconds), "2h", "1d", "50us", "infinity" (UINT64_MAX). */
 bool inf_config_parse_duration(const char *text, uint64_t *ret_ns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The configuration: every kind of value, every kind of mistake, and where it is said to be. */
+/* The configuration: every kind of value, every kind of mistake, and the line that the error names. */
 #include "config/config.h"
 
 #include "runtime/base/checked.h"
@@ -157,7 +157,7 @@ static void test_model_options(void **state)
 	inf_config_deinit(&c);
 }
 
-/* Names that only differ far behind, comments wherever they may stand, and a byte order mark. */
+/* Names that differ only near their end, comments in every allowed place, and a byte order mark. */
 static void test_sections(void **state)
 {
 #define FIFTY "a23456789 b23456789 c23456789 d23456789 e23456789 "
@@ -228,7 +228,7 @@ static void test_mistakes(void **state)
 		{ "[server]\njust words\nworker = 3\n", "f:2: neither" },
 		{ "[server]\nworker = 3\njust words\n", "f:2: unknown key" },
 		{ "[server\n", "f:1: neither" },
-		{ "[server]\n[sever]\n", "f:2: unknown section [sever]" }, /* also without keys */
+		{ "[server]\n[sever]\n", "f:2: unknown section [sever]" }, /* sections without keys, too */
 		{ "[model cat]s\n", "f:1: more than a section's name in '[model cat]s'" },
 		{ "[ server ]\n", "f:1: unknown section [ server ]" },
 		{ "[model " LONG LONG LONG "]\npin = yes\n", "f:1: [model ...]: a name has at most 127 characters" },
@@ -308,7 +308,7 @@ static void test_drop_ins(void **state)
 	assert_int_equal(rmdir(folder), 0);
 }
 
-/* The installed file: what it shows as defaults are the defaults, line by line, and all parse. */
+/* The installed inferd.conf: every default that it shows is the real default, and every line parses. */
 static void test_example(void **state)
 {
 	char line[512], text[16384] = "";
@@ -347,7 +347,7 @@ static char *read_whole(const char *path)
 	return text;
 }
 
-/* Whether @before and @word stand in @text, the next section of which begins with @end, as a whole word. */
+/* Whether @text contains @before and then @word as a whole word, within the section that ends at @end. */
 static bool has_word(const char *text, const char *end, const char *before, const char *word)
 {
 	char wanted[64];
@@ -359,7 +359,7 @@ static bool has_word(const char *text, const char *end, const char *before, cons
 	return false;
 }
 
-/* Every key that there is, as a mistake lists them, is in the manual and in the installed file, in its section. */
+/* Every key that an error lists as known is in the manual page and in inferd.conf, in its section. */
 static void test_documentation(void **state)
 {
 	static const struct {
@@ -373,7 +373,7 @@ static void test_documentation(void **state)
 		char text[64];
 		struct inf_config_error e = { "" };
 		struct inf_config c;
-		bool is_user = i == 2; /* for whom there are the limits, too */
+		bool is_user = i == 2; /* [user] has the keys of [limits], too */
 		const char *in_man = strstr(man, sections[i].man), *in_file = strstr(installed, sections[i].shown);
 		assert_non_null(in_man);
 		assert_non_null(in_file);

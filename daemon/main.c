@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* inferd: options, configuration, and the server.
+/* inferd: command-line options, the configuration, and then the server.
  *
- * It runs as anybody, anywhere: as a service with the sockets that systemd made, or by hand with paths of your own. */
+ * It needs no privileges and no fixed paths: it runs as a service with the sockets that systemd made, or from a
+ * shell with paths on the command line. */
 #include "config/config.h"
 #include "daemon/loop/server.h"
 #include "runtime/platform/platform.h"
@@ -31,13 +32,13 @@ static const char *const help =
 	"  -s, --socket PATH          where clients connect\n"
 	"      --manager-socket PATH  where administrators connect (inferctl load, unload); '' for nowhere\n"
 	"      --cache DIR            for private copies of model files; '' for memory\n"
-	"  -w, --workers N            CPU worker threads; 0 for one a core\n"
+	"  -w, --workers N            CPU worker threads; 0 for one for each core\n"
 	"  -l, --log-level LEVEL      error, warning, notice, info or debug\n"
-	"      --check                read the configuration, say what is wrong with it, and end\n"
+	"      --check                check the configuration and end\n"
 	"  -V, --version              print the version\n"
 	"  -h, --help                 print this\n"
 	"\n"
-	"Options win over the configuration file. To try it without installing anything:\n"
+	"Options override the configuration file. To try it without installing anything:\n"
 	"  inferd --models ./models --socket /tmp/inferd.sock --manager-socket '' --cache ''\n"
 	"SIGTERM and SIGINT let running requests end and stop it; SIGHUP reads the sections limits, user "
 	"and\n"
@@ -52,7 +53,7 @@ enum { OPT_MANAGER_SOCKET = 256, OPT_CACHE, OPT_CHECK };
 
 enum { OPTIONS_E_WRONG = 1 };
 
-/* Options on top of @config. OPTIONS_E_WRONG: one does not fit, which has been said. */
+/* Apply the options to @config. OPTIONS_E_WRONG: one of them is wrong, and a message is on stderr. */
 static int apply_options(struct inf_config *config, const struct options *o)
 {
 	const struct {
@@ -72,10 +73,10 @@ static int apply_options(struct inf_config *config, const struct options *o)
 		snprintf(paths[i].to, INF_CONFIG_PATH_MAX, "%s", paths[i].value);
 	}
 	if (!config->socket[0]) {
-		fprintf(stderr, "inferd: --socket: it can't be empty: it is where clients connect\n");
+		fprintf(stderr, "inferd: --socket: it can't be empty, since clients connect there\n");
 		return OPTIONS_E_WRONG;
 	}
-	/* A socket of one's own asks for a manager's of one's own, or none. */
+	/* --socket without --manager-socket: no manager socket, rather than the configured one of another daemon. */
 	if (o->socket && !o->manager_socket)
 		config->manager_socket[0] = '\0';
 	if (o->workers) {
@@ -95,13 +96,13 @@ static int apply_options(struct inf_config *config, const struct options *o)
 	return 0;
 }
 
-/* 0, OPTIONS_E_WRONG, or negative; what is wrong has been said. */
+/* 0, OPTIONS_E_WRONG, or negative; in both latter cases a message was written. */
 static int load_config(struct inf_config *config, const struct options *o)
 {
 	struct inf_config_error error = { "" };
 	inf_config_init(config);
 	int rc = inf_config_load(config, o->config ? o->config : INF_CONFIG_FILE, &error);
-	if (rc == -ENOENT && !o->config) /* the defaults are a configuration too */
+	if (rc == -ENOENT && !o->config) /* use the defaults */
 		rc = 0;
 	if (rc < 0) {
 		const struct et_log log = et_platform_log(ET_LOG_ERROR);
@@ -116,7 +117,7 @@ static int load_config(struct inf_config *config, const struct options *o)
 
 static struct options options;
 
-static int reload(struct inf_server *server, struct inf_config *ret_config)
+static int load_config_again(struct inf_config *ret_config)
 {
 	return load_config(ret_config, &options) ? -EINVAL : 0;
 }
@@ -189,18 +190,18 @@ int main(int argc, char **argv)
 		fprintf(stderr, "inferd: '%s' is not an option; try 'inferd --help'\n", argv[optind]);
 		return 2;
 	}
-	int rc = load_config(&server.config, &options);
+	int rc = load_config(&server.context.config, &options);
 	if (rc)
 		return rc == OPTIONS_E_WRONG ? 2 : 1;
 	if (is_check) {
-		inf_config_deinit(&server.config);
+		inf_config_deinit(&server.context.config);
 		return 0;
 	}
 	et_platform_install_sigbus_guard();
-	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error, not the end */
+	signal(SIGXFSZ, SIG_IGN); /* writing beyond the file size limit fails instead of ending the daemon */
 	raise_fd_limit();
-	server.log = et_platform_log((enum et_log_level)server.config.log_level);
-	server.reload = reload;
+	server.context.log = et_platform_log((enum et_log_level)server.context.config.log_level);
+	server.load_config = load_config_again;
 	rc = inf_server_init(&server);
 	if (rc == 0)
 		rc = inf_server_run(&server);

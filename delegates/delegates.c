@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The delegates compiled in, in the order in which they are preferred where nothing is configured. */
+/* The built-in delegates. Where nothing is configured, an earlier one is preferred to a later one. */
 #include "delegates/delegates.h"
 
 const struct inferd_delegate *const et_delegates[] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The delegates compiled into inferd: their tables, to be opened with et_direct_open (delegates/direct). Adding one is one
- * folder here and one line in delegates.c. */
+/* The tables of the built-in delegates. et_direct_open (delegates/direct) opens one. A new built-in delegate is one
+ * folder here, one declaration in this file and one line in delegates.c. */
 #ifndef DELEGATES_DELEGATES_H
 #define DELEGATES_DELEGATES_H
 

@@ -1,51 +1,57 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* inferd-delegate.h: how a vendor's engine becomes a backend of inferd. Version 1.1 of the interface.
+/* inferd-delegate.h: make an engine a backend of inferd. Version 1.1 of the interface.
  *
- * A plug-in is a shared object with one exported symbol:
+ * The engine is a vendor's library for an NPU, a GPU or the CPU. A plug-in is a shared object around it that exports
+ * one symbol:
  *
  *     const struct inferd_delegate *inferd_delegate_entry(uint32_t host_major, uint32_t host_minor);
  *
- * which returns a constant table, or NULL if it can't work with that host. inferd loads it into a process of its
- * own (inferd-delegate-host, one for each plug-in): what the engine's library does there, be it a crash, a hang, exit()
- * or a line on stdout, ends at worst the requests that it was running; inferd starts the process again. In that
- * process there is no network, no way to start programs, and the file system is read-only but for the cache folder;
- * device nodes below /dev can be used as far as the user may. Put the file where inferd.conf says:
+ * The entry returns a constant table of functions, or NULL if the plug-in can't work with that host. inferd loads each
+ * plug-in into a process of its own (inferd-delegate-host, "the host"). A crash, a hang or exit() of the library ends
+ * at worst the requests that were running there; inferd starts the process again. Lines that the library prints go to
+ * inferd's log. The process has no network and can't start programs. Its file system is read-only but for the cache
+ * folder. Device nodes below /dev work as far as the user's permissions allow. inferd.conf names the file:
  *
  *     [backend acme]
  *     path = /usr/lib/inferd/acme.so
  *
- * A program that was exported for the delegate id "AcmeBackend" carries, for every part that the engine is to run, a
- * payload: bytes that only the engine understands, and compile specs: keys with values, from the exporter.
+ * A program that was exported for the delegate id "AcmeBackend" carries a payload for every part that the engine is to
+ * run. A payload is bytes that only the engine understands, with compile specs: pairs of key and value that the
+ * exporter wrote.
  *
- *     plug-in   open ... close                one per process
- *     model     init ... destroy              one payload made ready; many at once
- *     lane      threads_new ... threads_free        an engine for the CPU only: the threads and memory of one worker
- *     instance  instance_new ... free         what one run at a time needs (a request object, a state)
- *     run       execute, or submit and done
+ *     plug-in         open ... close                  one for each process
+ *     model           init ... destroy                one payload made ready to run; many exist at once
+ *     worker threads  threads_new ... threads_free    built-in engines for the CPU: threads and memory of one worker
+ *     instance        instance_new ... instance_free  what one run at a time needs: a request object, a state
+ *     run             execute, or submit and done
  *
- * The delegates that are part of inferd have the same table, without the entry: inferd calls it in its own process, on
- * the threads that run requests, and nothing is contained. What only such a host offers says so below (a lane, a store, the
- * program's file); everything else is the same, so that an engine can move from one side to the other.
+ * Built-in delegates (XNNPACK) have the same table, without the entry. inferd calls it in its own process, on the
+ * threads that run requests, and a crash ends inferd. Such a host offers more: worker threads, a store, the program's
+ * file; the text below says "built-in only". Everything else is the same, so an engine can move from one side to the
+ * other.
  *
- * Rules for every struct: it begins with struct_size, the size that its maker knows; fields are only ever appended,
- * and who reads one looks at struct_size before he looks at a field that 1.0 did not have. Structs that a function fills
- * in (ret_...) come zeroed, with struct_size set by the caller: it stays, and tells what fits. Reserved fields are 0.
- * Arrays are arrays of pointers, so that their items may grow. A new major version means that this promise was
- * broken; a host serves plug-ins of its own major version and any minor one.
+ * Structs. Each struct that may grow begins with struct_size: the size of the struct as its maker was compiled. New
+ * members are only appended. Before reading a member that 1.0 did not have, check struct_size with
+ * INFERD_DELEGATE_HAS. A struct that a function fills in (ret_...) comes zeroed, with struct_size set by the caller:
+ * leave struct_size alone, and fill in only what fits. Reserved members are 0. Arrays of structs are arrays of
+ * pointers, so that the structs can grow. A new major version breaks these rules. A host accepts plug-ins of its own
+ * major version and any minor version.
  *
- * Threads: calls come from any thread of the host process, several at a time, but never two at once for the same
- * instance (cancel excepted, which comes while a run of it is under way), and at most max_in_flight runs of a device;
- * a plug-in that wants all calls on one thread, the one that loaded it, sets INFERD_DELEGATE_ONE_THREAD in its table:
- * its runs can then be cancelled only if it has submit. Own threads are welcome. Functions that may be NULL say so.
+ * Threads. The host calls from any of its threads, and makes several calls at a time, but never two at once for the
+ * same instance. The exception is cancel, which comes while a run of the instance is under way. A device has at most
+ * max_in_flight runs at once. A plug-in that needs all calls on one thread sets INFERD_DELEGATE_ONE_THREAD in its
+ * table; that thread is the one that called the entry, and its runs can be cancelled only if the plug-in has submit. A
+ * plug-in may start threads of its own. Functions that may be NULL say so.
  *
- * Answers: 0 or an enum inferd_delegate_result. Whoever answers anything else than 0 writes one sentence into the
- * message: what is wrong, with names and numbers ("the context is for SoC 57, this is 43"), no newline. What a function
- * that failed left in its ret_... is not looked at, and nothing of it is freed.
+ * Results. Functions return INFERD_DELEGATE_OK (0) or another enum inferd_delegate_result. With any other result than
+ * OK the function writes one sentence into the message: what is wrong, with names and numbers, no newline ("the
+ * payload is for SoC 57, this is 43"). After a failure the caller ignores the ret_... values and frees nothing of
+ * them.
  *
- * Payloads, specs and options come from files and users: check them. Arguments lie in the memory of whoever asked for
- * the run, which he may change at any moment: a value that decides an address is read once, checked, and used from the
- * copy. Inputs can't be written. Outputs are written only within their n_bytes: behind them, up to the end of the page,
- * lies more of the same client's memory, and then a page that can't be written. */
+ * Trust. Payloads, compile specs and options come from files and users: check them. The arguments of a run lie in the
+ * memory of the client that asked for the run, and the client can change them at any moment: read a value that decides
+ * an address once, into a local, check it, and use the local. Inputs can't be written. Write outputs only within their
+ * n_bytes: the rest of the page holds more of the same client's memory, and the page behind it can't be written. */
 #ifndef INFERD_DELEGATE_H
 #define INFERD_DELEGATE_H
 
@@ -56,7 +62,7 @@
 extern "C" {
 #endif
 
-/* Whether the maker of *@p knew @field. */
+/* Whether the struct *@p has the member @field: whether its maker was compiled with a version that has it. */
 #define INFERD_DELEGATE_HAS(p, field) \
 	((size_t)((const char *)(&(p)->field + 1) - (const char *)(p)) <= (p)->struct_size)
 
@@ -65,17 +71,19 @@ enum { INFERD_DELEGATE_MAJOR = 1, INFERD_DELEGATE_MINOR = 1 };
 enum inferd_delegate_result {
 	INFERD_DELEGATE_OK = 0,
 	INFERD_DELEGATE_E_INTERNAL = 1,
-	INFERD_DELEGATE_E_INVALID = 2,     /* payload, spec or argument: broken or of a wrong kind */
+	INFERD_DELEGATE_E_INVALID = 2,     /* a payload, spec or option is broken, or of a wrong kind */
 	INFERD_DELEGATE_E_UNSUPPORTED = 3, /* well-formed, but not possible here */
-	INFERD_DELEGATE_E_NOT_FOUND = 4,   /* library, device, index or name */
-	INFERD_DELEGATE_E_MEMORY = 5,
-	INFERD_DELEGATE_E_DEVICE = 6, /* the device or its driver failed */
-	INFERD_DELEGATE_E_CANCELLED = 7,
-	INFERD_DELEGATE_E_LOST =
-		8, /* the device was reset, or the library can't go on: inferd starts the process again */
-	/* since 1.1 */
-	INFERD_DELEGATE_E_ARGUMENT = 9, /* of a run: not the type or the sizes that the payload takes */
-	INFERD_DELEGATE_E_LIMIT = 10,   /* more than there may be: threads, memory for one instance */
+	INFERD_DELEGATE_E_NOT_FOUND = 4,   /* no such library, device, index or name */
+	INFERD_DELEGATE_E_MEMORY = 5,      /* no memory */
+	INFERD_DELEGATE_E_DEVICE = 6,      /* the device or its driver failed */
+	INFERD_DELEGATE_E_CANCELLED = 7,   /* the run ended early, as cancel asked */
+	/* The device was reset, or the library can't go on. inferd ends the process and starts it again. */
+	INFERD_DELEGATE_E_LOST = 8,
+
+	/* --- since 1.1 --- */
+
+	INFERD_DELEGATE_E_ARGUMENT = 9, /* an argument of a run has a type or sizes that the payload does not take */
+	INFERD_DELEGATE_E_LIMIT = 10,   /* more than a limit allows: threads, memory for one instance */
 };
 
 enum { INFERD_DELEGATE_TEXT = 256 };
@@ -85,8 +93,8 @@ struct inferd_delegate_message {
 	char text[INFERD_DELEGATE_TEXT]; /* NUL-terminated */
 };
 
-/* A name and a value: a compile spec or an option of the configuration. Values are followed by a NUL that does not
- * count, so that text can be used as it is. */
+/* A key and a value: a compile spec, or an option of the configuration. A NUL follows the value and is not counted in
+ * n_bytes, so a text can be used as it is. */
 struct inferd_delegate_pair {
 	uint32_t struct_size;
 	uint32_t reserved;
@@ -96,26 +104,30 @@ struct inferd_delegate_pair {
 };
 
 enum inferd_delegate_host_flags {
-	INFERD_DELEGATE_HAS_THREAD_SETS = 1 << 0, /* workers for the CPU, which make lanes */
+	/* Built-in only: inferd's workers call threads_new, and instances may belong to worker threads. */
+	INFERD_DELEGATE_HAS_WORKER_THREADS = 1 << 0,
 };
 
-/* What the plug-in may use of the process it lives in. Lives until close returns. */
+/* What the host offers the plug-in. Lives until close returns. */
 struct inferd_delegate_host {
 	uint32_t struct_size;
 	uint16_t major, minor;
-	/* A folder of its own that may be written, kept between starts; NULL: there is none. */
+	/* A folder for this plug-in alone, which it may write to, and which is kept between starts; NULL: there is
+	 * none. */
 	const char *cache_dir;
-	const struct inferd_delegate_pair *const *options; /* of its section in inferd.conf */
+	const struct inferd_delegate_pair *const *options; /* from the plug-in's section in inferd.conf */
 	uint32_t n_options;
 	uint32_t reserved;
-	void *self;
-	/* One line for the log. @level as in syslog: 3 error, 4 warning, 5 notice, 6 info, 7 debug. Any thread. */
+	void *self; /* pass it to the functions below */
+	/* Write one line to inferd's log. @level as in syslog: 3 error, 4 warning, 5 notice, 6 info, 7 debug. Any
+	 * thread. */
 	void (*log)(void *self, int level, const char *text);
 
 	/* --- since 1.1 --- */
 
-	/* Memory that is counted, and refused where the host wants no more of it. NULL: there is none. @alignment is a power of
-	 * two up to 4096; @n_bytes of free is what was asked for, @bytes may be NULL. Nobody has to use it. Any thread. */
+	/* Allocate memory that the host counts; NULL when there is none, or the host refuses. @alignment is a power of
+	 * two up to 4096. free takes the same @n_bytes as alloc did; its @bytes may be NULL. Using them is optional.
+	 * Any thread. */
 	void *(*alloc)(void *self, size_t n_bytes, size_t alignment);
 	void (*free)(void *self, void *bytes, size_t n_bytes);
 	uint32_t flags; /* enum inferd_delegate_host_flags */
@@ -123,135 +135,149 @@ struct inferd_delegate_host {
 };
 
 enum inferd_delegate_kind {
-	INFERD_DELEGATE_CPU = 0, /* runs on the queue of the CPU */
+	INFERD_DELEGATE_CPU = 0, /* its runs take turns with inferd's own work on the queue of the CPU */
 	INFERD_DELEGATE_GPU = 1,
 	INFERD_DELEGATE_NPU = 2,
 };
 
 enum inferd_delegate_device_flags {
-	INFERD_DELEGATE_DMA_BUF = 1 << 0,   /* buffer_import takes dma-bufs, buffer_export gives them */
-	INFERD_DELEGATE_ZERO_COPY = 1 << 1, /* the device works on the arguments' memory as it is */
-	INFERD_DELEGATE_CAN_CANCEL = 1 << 2,
-	INFERD_DELEGATE_SIMULATOR = 1 << 3, /* not the real thing: results count, times do not */
+	INFERD_DELEGATE_DMA_BUF = 1 << 0,    /* buffer_import takes dma-bufs, buffer_export gives them */
+	INFERD_DELEGATE_ZERO_COPY = 1 << 1,  /* the device works on the arguments where they lie, without a copy */
+	INFERD_DELEGATE_CAN_CANCEL = 1 << 2, /* a run on the device can end early */
+	INFERD_DELEGATE_SIMULATOR = 1 << 3,  /* a simulator: its results count, its times do not */
 };
 
-/* One device; becomes a queue of inferd, e.g. npu0. */
+/* One device. Each GPU and NPU becomes a queue of inferd, for example npu0; all CPUs share the queue cpu0. */
 struct inferd_delegate_device {
 	uint32_t struct_size;
 	uint32_t kind;          /* enum inferd_delegate_kind */
 	char name[64];          /* for people: "Ethos-U65-256" */
 	char id[64];            /* for programs, stable: "/dev/accel/accel0", a PCI address, a serial number */
-	uint64_t memory_bytes;  /* its own; 0: the machine's */
-	uint32_t max_in_flight; /* runs it wants at once, at least 1 */
-	/* Of arguments' memory, a power of two up to 4096; 0: 64. What lies otherwise is copied to where it fits;
-	 * exporters align to 16. */
+	uint64_t memory_bytes;  /* the device's own memory; 0: it uses the machine's */
+	uint32_t max_in_flight; /* how many runs the host may give to the device at once, 1 to 16 */
+	/* The alignment that the device needs for the data of arguments, a power of two up to 4096; 0 means 64. The
+	 * host copies a tensor that is less aligned. Exporters align activations to 16. */
 	uint32_t alignment;
 	uint32_t flags;                 /* enum inferd_delegate_device_flags */
-	uint32_t vendor_id, product_id; /* PCI or USB, or 0 */
+	uint32_t vendor_id, product_id; /* of PCI or USB, or 0 */
 	uint32_t reserved;
-	/* since 1.1: of a CPU, how wide a lane can be: processors that may be used; 0: unsaid. Runs on lanes do not count
-	 * towards max_in_flight, each lane has one at a time. */
+
+	/* --- since 1.1 --- */
+
+	/* A CPU: the largest n_threads for threads_new, which is the number of processors it may use; 0: not said.
+	 * Runs on worker threads do not count towards max_in_flight; each worker has one run at a time. */
 	uint32_t n_threads;
 	uint32_t reserved2;
 };
 
-/* Bytes one after the other make one thing. */
+/* A part of what store->keep writes: the pieces, one after the other, are the whole. */
 struct inferd_delegate_piece {
 	const void *bytes;
 	size_t n_bytes;
 };
 
-/* Where to keep what was made of a program, for the next time that it is loaded: found again only for the very same
- * file. Add to @key (up to 255 characters) for what library and machine it was made. What comes out is what went in,
- * whole, or E_NOT_FOUND; but it is a file that somebody may have written to: check what decides an address. The stores of
- * payloads of one program are the same: what was found by one can be released by another. Any thread. */
+/* Built-in only: a store for what was made of a program (packed weights, compiled code), to be found again when the
+ * very same program file is loaded the next time. @key has up to 255 characters; let it name the library's version and
+ * the machine. find gives exactly the bytes that keep was given, or E_NOT_FOUND. They come from a file that a user may
+ * have changed, so check every value that decides an address. All payloads of one program have the same store: one
+ * payload can release what another found. Any thread. */
 struct inferd_delegate_store {
 	uint32_t struct_size;
 	uint32_t reserved;
 	void *self;
-	/* Fast. At a page's start, read-only, 64 readable bytes behind, until it is released. */
+	/* Find what was kept as @key. *ret_bytes begins at a page, is read-only, has 64 readable bytes behind its end,
+	 * and stays until *ret_handle is released. Fast. */
 	int (*find)(void *self, const char *key, const uint8_t **ret_bytes, size_t *ret_n_bytes, void **ret_handle);
 	void (*release)(void *self, void *handle);
-	/* In place of what was kept as @key before; who has found that keeps it. All or nothing. Slow. */
+	/* Keep @pieces as @key, in place of what was kept there before; bytes that were found before stay as they are
+	 * until they are released. All or nothing. Slow: writes to the disk. */
 	int (*keep)(void *self, const char *key, const struct inferd_delegate_piece *pieces, size_t n_pieces,
 		struct inferd_delegate_message *message);
 };
 
-/* Payload and what belongs to it. Everything in it lives until destroy (for probe: until it returns). */
+/* A payload and all that belongs to it. Given to init it lives until destroy; given to probe, until probe returns. */
 struct inferd_delegate_payload {
 	uint32_t struct_size;
 	uint32_t n_args; /* arguments of each run: inputs, then outputs; 0: not known yet */
-	/* The same bytes twice: mapped read-only at a page's start (or, with @file, where they lie in there), 64 readable bytes
-	 * behind; and as a file, for drivers
-	 * that want one: @fd, from @fd_offset; -1: there is none. The descriptor stays the host's. */
+	/* The bytes of the payload, mapped read-only, with 64 readable bytes behind their end. They begin at a page,
+	 * or, with @file, where they lie in that file. */
 	const uint8_t *bytes;
 	uint64_t n_bytes;
+	/* The same bytes as a file, for drivers that need one: in @fd from @fd_offset; @fd is -1 if there is no file.
+	 * The host keeps and closes the descriptor. */
 	uint64_t fd_offset;
 	int32_t fd;
 	uint32_t n_specs;
-	const struct inferd_delegate_pair *const *specs;
-	const char *method; /* "forward" */
-	/* Bytes that the program keeps beside the payload, by name (weights that several payloads share). They live as
-	 * long as the payload and begin as that does. Only while init or probe runs, on its thread. OK, or
-	 * E_NOT_FOUND. */
-	void *self;
+	const struct inferd_delegate_pair *const *specs; /* compile specs, from the exporter */
+	const char *method;                              /* the method that the payload is part of: "forward" */
+	/* Find bytes that the program keeps beside its payloads, by name: weights that several payloads share. They
+	 * live as long as the payload, and are mapped like it. OK or E_NOT_FOUND; in a host process also E_MEMORY and
+	 * E_INTERNAL. Only while init or probe runs, on the thread that runs it. */
+	void *self; /* pass it to the functions below */
 	int (*named_data)(void *self, const char *key, const uint8_t **ret_bytes, uint64_t *ret_n_bytes);
-	/* The same number for all payloads of one program that are there at the same time: its methods' payloads may
-	 * share what they make of the same named data. Never 0. */
+	/* A number for the program, the same for all its payloads that exist at the same time, and never 0: payloads
+	 * of one program may share what they make of the same named data. */
 	uint64_t program;
 
 	/* --- since 1.1 --- */
 
-	/* Options of this one model, from the configuration: for it they go before those of the same key that open was
-	 * given. They are texts, in no order; no key comes twice. One that the plug-in does not know, or with a value that
-	 * makes no sense, is refused by name (E_INVALID): whoever wrote it meant something. */
+	/* Options for this one model, from the configuration. They override options with the same key that open was
+	 * given. Their values are texts; they come in no order, and no key comes twice. Answer E_INVALID, with the key
+	 * in the message, for an option that is unknown or has a value that makes no sense: the user meant something
+	 * by it. */
 	const struct inferd_delegate_pair *const *options;
 	uint32_t n_options;
 	uint32_t reserved;
-	/* Only from a host that has it at hand, else NULL: the file that bytes and named data are parts of (but for those that
-	 * come from another file), where it lies in memory. It is the same each time, so that a place in it can stand for
-	 * its bytes in what is kept. @fd is then -1. */
+	/* Built-in only, else NULL: the program's file, mapped. @bytes is a part of it, and so is named data, unless
+	 * that comes from another file. The file has the same contents whenever the program is loaded, so what is kept
+	 * in @store can refer to a place in it instead of holding a copy. @fd is -1 then. */
 	const uint8_t *file;
 	uint64_t n_file_bytes;
-	/* These bytes of @file or of named data are not going to be read soon, their memory may go. May be NULL. Until destroy.
-	 * Any thread. */
+	/* Built-in only, may be NULL. Tell the host that these bytes of @file or of named data are not needed soon, so
+	 * that it can give their memory back; they can still be read. Any thread, until destroy. */
 	void (*drop)(void *self, const uint8_t *bytes, uint64_t n_bytes);
-	/* NULL: there is none; what is worth it goes to cache_dir. */
+	/* Built-in only, else NULL; a plug-in keeps what it makes in cache_dir. */
 	const struct inferd_delegate_store *store;
-	/* The place of a byte of @file or of named data, as a number that can stand for it in what is kept in @store: that
-	 * knows the contents of all files, and the same file gives the same number. E_NOT_FOUND: it is none of
-	 * these. NULL: only places in @file are known. Any thread, until destroy. */
+	/* Built-in only, may be NULL: then only offsets into @file can be used. Turn the address of a byte of @file or
+	 * of named data into a number that stands for it in what is kept in @store. The store knows the contents of
+	 * all these files, and the same file gives the same number. E_NOT_FOUND: the byte is in none of them. Any
+	 * thread, until destroy. */
 	int (*place)(void *self, const uint8_t *byte, uint64_t *ret_place);
 };
 
 enum inferd_delegate_readiness {
-	INFERD_DELEGATE_NO = 0,        /* never here; the message says why */
-	INFERD_DELEGATE_RECOMPILE = 1, /* init will work but has to compile anew; the message says why */
-	INFERD_DELEGATE_READY = 2,
+	INFERD_DELEGATE_NO = 0,        /* init can't work on this machine; the message says why */
+	INFERD_DELEGATE_RECOMPILE = 1, /* init will work, but has to compile anew; the message says why */
+	INFERD_DELEGATE_READY = 2,     /* init will work */
 };
 
-struct inferd_delegate_model;          /* the plug-in's own */
-struct inferd_delegate_instance;       /* the plug-in's own */
-struct inferd_delegate_buffer;         /* the plug-in's own */
-struct inferd_delegate_worker_threads; /* the plug-in's own */
+/* Defined by the plug-in; the host only passes pointers to them. */
+struct inferd_delegate_model;
+struct inferd_delegate_instance;
+struct inferd_delegate_buffer;
+struct inferd_delegate_worker_threads;
 
 enum inferd_delegate_model_flags {
-	INFERD_DELEGATE_STATEFUL = 1 << 0,      /* an instance remembers something between runs; a new one, nothing */
+	INFERD_DELEGATE_STATEFUL = 1 << 0,      /* an instance has a state that lasts from run to run */
 	INFERD_DELEGATE_DROPS_PAYLOAD = 1 << 1, /* bytes, fd, specs, options and named data are not used after init */
-	/* since 1.1: instances are made by instance_on_threads, not by instance_new. A host without lanes refuses it,
-	 * and every host a model that is STATEFUL, too: what an instance remembers is a client's, and lanes are not. */
+
+	/* --- since 1.1 --- */
+
+	/* Built-in only: the host makes instances with instance_on_threads instead of instance_new. A host without
+	 * worker threads refuses such a model. Every host refuses a model that is STATEFUL, too: a state belongs to a
+	 * client, and worker threads serve all clients. */
 	INFERD_DELEGATE_ON_THREADS = 1 << 2,
 };
 
-/* What init found out. struct_size is set by the host: fill in only what fits. */
+/* What init found out about the model. */
 struct inferd_delegate_model_info {
 	uint32_t struct_size;
-	uint32_t n_inputs, n_outputs;
-	uint32_t flags;  /* enum inferd_delegate_model_flags */
-	uint32_t device; /* which one runs it */
+	uint32_t n_inputs, n_outputs; /* together n_args of the payload, if that is known */
+	uint32_t flags;               /* enum inferd_delegate_model_flags */
+	uint32_t device;              /* index of the device that runs the model */
 	uint32_t reserved;
-	uint64_t n_bytes;       /* memory that it keeps */
-	uint64_t scratch_bytes; /* and each instance on top */
+	uint64_t n_bytes;       /* memory that the model takes, shared by its instances */
+	uint64_t scratch_bytes; /* memory that each instance takes in addition */
 };
 
 enum inferd_delegate_arg_kind {
@@ -265,29 +291,32 @@ enum inferd_delegate_arg_kind {
 enum { INFERD_DELEGATE_MAX_DIMS = 16 };
 
 enum inferd_delegate_arg_flags {
-	INFERD_DELEGATE_FIXED_SIZES = 1
-				      << 0, /* since 1.1: they are the same in each run; an output's can't be changed */
+	/* Since 1.1: the tensor has the same sizes in every run; those of an output can't be changed. */
+	INFERD_DELEGATE_FIXED_SIZES = 1 << 0,
 };
 
 /* One argument of a run. */
 struct inferd_delegate_arg {
 	uint32_t struct_size;
 	uint8_t kind; /* enum inferd_delegate_arg_kind */
-	uint8_t type; /* a tensor's ScalarType: 0 u8, 1 i8, 2 i16, 3 i32, 4 i64, 5 f16, 6 f32, 7 f64, 11 bool, 15 bf16,
-	                    * 27 u16, 28 u32, 29 u64 */
+	/* ExecuTorch's ScalarType of a tensor: 0 u8, 1 i8, 2 i16, 3 i32, 4 i64, 5 f16, 6 f32, 7 f64, 11 bool, 15 bf16,
+	 * 27 u16, 28 u32, 29 u64. */
+	uint8_t type;
 	uint8_t n_dims;
 	uint8_t is_output;
-	/* An output comes with those that the program has for it, and they may be changed to what came out: its rank not,
-	 * and n_bytes limits them. Dimension 0 first, whatever dim_order says. */
+	/* A tensor's sizes, dimension 0 first, whatever dim_order says. An output comes with the sizes that the
+	 * program has for it; the plug-in sets them to the sizes of the result. It can't change n_dims, and the result
+	 * must fit n_bytes. */
 	int32_t sizes[INFERD_DELEGATE_MAX_DIMS];
-	uint8_t dim_order[INFERD_DELEGATE_MAX_DIMS]; /* dimensions from outermost to innermost; memory is dense */
-	/* Input: read only, 64 readable bytes behind; 16 from a host that HAS_LANES. */
+	uint8_t dim_order[INFERD_DELEGATE_MAX_DIMS]; /* dimensions from outermost to innermost; the tensor is dense */
+	/* A tensor's bytes. An input is read-only and has 64 readable bytes behind its end; 16 if the host has
+	 * INFERD_DELEGATE_HAS_WORKER_THREADS. */
 	void *data;
-	uint64_t n_bytes; /* input: of the tensor; output: room */
-	int64_t i;        /* INT, BOOL */
-	double d;         /* DOUBLE */
-	/* Where data lies besides: in a memory file (or -1) at an offset, and, if the plug-in has imported that, in a
-	 * buffer (or NULL) of its own at another. */
+	uint64_t n_bytes; /* an input: its size; an output: its capacity */
+	int64_t i;        /* the value of INT and BOOL; an output's is written by the plug-in */
+	double d;         /* the value of DOUBLE, likewise */
+	/* The same bytes as @data in a memory file: in @fd (-1: none) at @fd_offset; and in a buffer, if buffer_import
+	 * took that file: in @buffer (NULL: none) at @buffer_offset. */
 	int32_t fd;
 	uint32_t flags; /* enum inferd_delegate_arg_flags */
 	uint64_t fd_offset;
@@ -296,52 +325,57 @@ struct inferd_delegate_arg {
 };
 
 enum inferd_delegate_run_flags {
-	INFERD_DELEGATE_PROFILE = 1 << 0, /* somebody wants to know how long each part takes */
+	INFERD_DELEGATE_PROFILE = 1 << 0, /* call event for each part of the run */
 };
 
-/* One run. Lives until its end. */
+/* One run. Lives until the run ends: until execute returns, or done is called. */
 struct inferd_delegate_run {
 	uint32_t struct_size;
 	uint32_t flags; /* enum inferd_delegate_run_flags */
 	uint32_t n_args;
 	uint32_t reserved;
 	struct inferd_delegate_arg *const *args; /* inputs, then outputs */
-	/* With PROFILE: a part of the work took so long; in the order in which they ran, before the run's end, from any
-	 * thread. @name is read at once. */
+	/* With PROFILE the plug-in reports each part of the work (an operator, a partition) and how long it took, in
+	 * the order in which the parts ran. From any thread, before the run ends. The host copies @name before event
+	 * returns. */
 	void *self;
 	void (*event)(void *self, const char *name, uint64_t ns);
 
-	/* Since 1.1. With PROFILE, from a plug-in with INFERD_DELEGATE_TELLS_WORK: the work itself begins, and has ended; what
-	 * lies before and behind is preparation for being measured, which does not count. Once each, on the thread of
-	 * execute, unless the run fails. May be NULL: nobody wants to know. */
+	/* --- since 1.1 --- */
+
+	/* With PROFILE, a plug-in with INFERD_DELEGATE_TELLS_WORK calls these when the work itself begins and when it
+	 * has ended, so that preparing the measurement is not counted. Once each, on the thread of execute; began
+	 * without ended only if the run fails. May be NULL. */
 	void (*began)(void *self);
 	void (*ended)(void *self);
 };
 
 enum inferd_delegate_memory_kind {
-	INFERD_DELEGATE_MEMFD = 0, /* the machine's memory, in a file */
-	/* Some device's, as a dma-buf. While runs use it inferd keeps the processor's access to it begun
-	 * (DMA_BUF_IOCTL_SYNC). */
+	INFERD_DELEGATE_MEMFD = 0, /* the machine's memory, as a memory file */
+	/* A device's memory, as a dma-buf. While a run uses it, inferd holds the CPU's access to it open
+	 * (DMA_BUF_IOCTL_SYNC), so @data can be read and written. */
 	INFERD_DELEGATE_DMABUF = 1,
 };
 
-/* Memory to be made known to a device: whole pages. */
+/* Memory for buffer_import: whole pages of 4096 bytes. Lives until buffer_import returns; the memory itself stays until
+ * buffer_free. */
 struct inferd_delegate_memory {
 	uint32_t struct_size;
-	uint32_t kind; /* enum inferd_delegate_memory_kind */
-	int32_t fd;
-	uint32_t is_written; /* else it can't be */
-	uint64_t fd_offset, n_bytes;
-	void *data; /* the same, mapped; NULL: it can't be */
+	uint32_t kind;               /* enum inferd_delegate_memory_kind */
+	int32_t fd;                  /* the host keeps and closes it; duplicate it to keep it longer */
+	uint32_t is_written;         /* 1: runs write to it; 0: @data is mapped read-only */
+	uint64_t fd_offset, n_bytes; /* the part of @fd */
+	void *data;                  /* the same part, mapped; NULL: it can't be mapped */
 };
 
-/* What submit is given to report the end. */
+/* How a submitted run reports its end. Lives until done is called. */
 struct inferd_delegate_completion {
 	uint32_t struct_size;
 	uint32_t reserved;
 	void *self;
-	/* Exactly once for each submit that answered 0, from any thread, also before submit has returned. @text: why not,
-	 * or NULL. Before done returns the next run of the same instance may come, on another thread. */
+	/* Report the end of the run: exactly once for each submit that returned 0, from any thread, also before submit
+	 * has returned. @result is an enum inferd_delegate_result; @text says why the run failed, or is NULL, and is
+	 * copied. The next run of the same instance may begin on another thread before done has returned. */
 	void (*done)(void *self, int result, const char *text);
 };
 
@@ -349,140 +383,176 @@ struct inferd_delegate_stats {
 	uint32_t struct_size;
 	uint32_t reserved;
 	uint64_t n_runs;
-	uint64_t busy_ns;      /* of the device */
-	uint64_t memory_bytes; /* of the device, in use */
+	uint64_t busy_ns;      /* time that the device spent on runs */
+	uint64_t memory_bytes; /* the device's memory in use */
 };
 
-/* An operator of the plug-in's own, for programs that call it by name outside any payload. */
+/* An operator that the plug-in brings along, for programs that call it by name outside any payload. */
 struct inferd_delegate_kernel {
 	uint32_t struct_size;
 	uint32_t reserved;
-	const char *name; /* "acme::swish.out" */
-	/* A letter an argument, '>' before the outputs: T tensor, t tensor or None, I integer, i integer or None, D
-	 * floating point, d the same or None, B boolean, b the same or None, S any number. "TD>T" */
+	const char *name; /* namespace::name.overload, below 128 characters: "acme::swish.out" */
+	/* One letter for each argument, with '>' before the outputs, below 60 characters: "TD>T". T tensor, I integer,
+	 * D double, B boolean, S any number; t, i, d, b: the same or None. All outputs are T, and there is at least
+	 * one. */
 	const char *signature;
-	/* @self: from open. Arguments in the signature's order. Any thread, several at a time. */
+	/* Compute it. @self is what open returned; @args are in the order of the signature. Any thread, several at a
+	 * time. */
 	int (*run)(void *self, struct inferd_delegate_arg *const *args, uint32_t n_args,
 		struct inferd_delegate_message *message);
 };
 
 enum inferd_delegate_flags {
-	INFERD_DELEGATE_ONE_THREAD = 1 << 0, /* all calls on the thread that called the entry */
-	INFERD_DELEGATE_TELLS_WORK = 1 << 1, /* since 1.1: execute tells where the work of a profiled run is */
+	INFERD_DELEGATE_ONE_THREAD = 1 << 0, /* plug-ins only: make all calls on the thread that called the entry */
+	INFERD_DELEGATE_TELLS_WORK = 1 << 1, /* since 1.1: execute calls began and ended of a profiled run */
 };
 
+/* The table of a delegate. Constant, and valid until the process ends. */
 struct inferd_delegate {
 	uint32_t struct_size;
 	uint16_t major, minor; /* INFERD_DELEGATE_MAJOR, INFERD_DELEGATE_MINOR */
 	uint32_t flags;        /* enum inferd_delegate_flags */
 	uint32_t n_kernels;
-	const char *id;      /* as in the program: "AcmeBackend" */
-	const char *name;    /* as in the configuration: "acme" */
-	const char *version; /* of the plug-in, for people; NULL: unsaid */
-	const struct inferd_delegate_kernel *const *kernels;
+	const char *id;      /* the delegate id in programs, below 64 characters: "AcmeBackend" */
+	const char *name;    /* the name in the configuration, below 64 characters: "acme" */
+	const char *version; /* of the plug-in, for people; NULL: not said */
+	const struct inferd_delegate_kernel *const *kernels; /* plug-ins only, up to 256; NULL if n_kernels is 0 */
 
-	/* --- all of these must be there ------------------------------------------------------------------ */
+	/* --- required ------------------------------------------------------------------------------------ */
 
-	/* Find the vendor's library and the devices. E_NOT_FOUND with the reason: this backend is not available here. Once,
-	 * before everything else; close follows only if it answered 0. */
+	/* Find the vendor's library and the devices. Called once, before all other functions. *ret_self is passed to
+	 * the functions that take @self. E_NOT_FOUND with the reason: the backend is not available on this machine. */
 	int (*open)(const struct inferd_delegate_host *host, void **ret_self, struct inferd_delegate_message *message);
+	/* Undo open. The last call, and only after an open that returned 0. All models have been destroyed, except
+	 * those with a run that never ended. */
 	void (*close)(void *self);
-	/* Device @index, 0 first; E_NOT_FOUND after the last. The same answers until close. */
+	/* Describe device @index, beginning with 0; E_NOT_FOUND after the last one. The answers stay the same until
+	 * close. A plug-in may have up to 8 devices. Any thread. */
 	int (*devices)(void *self, uint32_t index, struct inferd_delegate_device *ret_device);
-	/* Whether init could work, from a look at the payload's header; nothing is kept. OK whatever the answer is; for any
-	 * but READY the message says why. */
+	/* Find out from the payload's header and its specs whether init could work; keep nothing. Returns OK whatever
+	 * *ret_readiness (enum inferd_delegate_readiness) is; unless that is READY, the message says why. Fast. Any
+	 * thread. */
 	int (*probe)(void *self, const struct inferd_delegate_payload *payload, uint32_t *ret_readiness,
 		struct inferd_delegate_message *message);
+	/* Make a payload ready to run. *ret_model is the host's until it calls destroy. Everything slow belongs here:
+	 * reading and checking the payload, compiling, packing weights. E_INVALID: the payload, a spec or an option is
+	 * wrong. E_UNSUPPORTED: a part of the payload can't be run here; the message names it. Any thread, several at
+	 * a time. */
 	int (*init)(void *self, const struct inferd_delegate_payload *payload, struct inferd_delegate_model **ret_model,
 		struct inferd_delegate_model_info *ret_info, struct inferd_delegate_message *message);
-	/* Run and wait. @instance is NULL if there is no instance_new; the host then runs one at a time of a model. */
+	/* Run, and return when the outputs are written. @instance is NULL if there is no instance_new; the host then
+	 * makes one run of a model at a time. E_ARGUMENT: an argument does not suit the payload. E_CANCELLED: as
+	 * cancel asked. */
 	int (*execute)(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
 		const struct inferd_delegate_run *run, struct inferd_delegate_message *message);
-	/* All its instances are gone. */
+	/* Free the model. All its instances have been freed before. Any thread. */
 	void (*destroy)(struct inferd_delegate_model *model);
 
-	/* --- any of these may be NULL -------------------------------------------------------------------- */
+	/* --- optional: may be NULL ----------------------------------------------------------------------- */
 
+	/* Make an instance of @model: what one run at a time needs. *ret_instance is the host's until it calls
+	 * instance_free, before destroy of the model. Both or neither; a built-in delegate needs them. Any thread,
+	 * several at a time. */
 	int (*instance_new)(struct inferd_delegate_model *model, struct inferd_delegate_instance **ret_instance,
-		struct inferd_delegate_message *message); /* together with instance_free */
+		struct inferd_delegate_message *message);
 	void (*instance_free)(struct inferd_delegate_instance *instance);
-	/* Forget the state. Needed if any model is STATEFUL. */
+	/* Reset the state to that of a new instance. Required if any model is STATEFUL. No run of @instance is under
+	 * way. */
 	int (*instance_reset)(struct inferd_delegate_instance *instance, struct inferd_delegate_message *message);
-	/* Start a run and return; used in place of execute, which is there nevertheless. Run and completion live until done
-	 * is called. An answer other than 0: it was not started, and done is not called. */
+	/* Start a run and return; @completion reports its end. The host uses submit instead of execute where there is
+	 * one; execute is required nevertheless. @run and @completion live until done is called. If submit returns
+	 * anything but 0, the run was not started, and done must not be called. */
 	int (*submit)(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
 		const struct inferd_delegate_run *run, const struct inferd_delegate_completion *completion,
 		struct inferd_delegate_message *message);
-	/* Ask the run of @instance (or @model, where there are none) to end early; its done, or execute's return, still
-	 * comes. Called once at most for a run, from another thread: for one that was submitted after submit has
-	 * returned; for execute at any time between its call and its return, so it is to be remembered if the engine has
-	 * not begun. May come too late: then nothing happens; the next run begins when it has returned. A host that
-	 * HAS_LANES may hold locks meanwhile: there done is not called from within. A plug-in that
-	 * wants ONE_THREAD only hears it if it has submit. */
+	/* Ask the run of @instance (of @model, where there are no instances) to end early. The run still ends as
+	 * usual: done is called, or execute returns, with E_CANCELLED or with its result. cancel is called on another
+	 * thread, at most once for a run. A submitted run is cancelled only after submit has returned. A run by
+	 * execute can be cancelled from the call of execute on, so remember a cancel that comes before the engine has
+	 * begun. A cancel that comes too late does nothing; the instance's next run begins only after cancel has
+	 * returned. Do not call done from within cancel if the host has INFERD_DELEGATE_HAS_WORKER_THREADS: it may
+	 * hold locks. With ONE_THREAD only submitted runs can be cancelled. */
 	void (*cancel)(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance);
 
-	/* Memory made known to a device, or made there. Descriptors stay the caller's; that of buffer_export is a new
-	 * one, of a dma-buf. The host imports what runs use, once, and hands the buffer over with each argument that lies
-	 * in it; where the answer is E_UNSUPPORTED, arguments come without. It frees a buffer when the client lets its
-	 * memory go, or others are used more, and never while a run uses it. */
+	/* Buffers: memory that a device can reach. Any thread, several calls at a time.
+	 *
+	 * buffer_import makes memory known to @device. The host imports memory when a run first uses it, and passes
+	 * the buffer with each argument that lies in it. After E_UNSUPPORTED, or any other failure, such arguments
+	 * come without a buffer. The host calls buffer_free when the client gives its memory back, or when other
+	 * memory is used more; never while a run uses the buffer. Requires buffer_free. */
 	int (*buffer_import)(void *self, uint32_t device, const struct inferd_delegate_memory *memory,
 		struct inferd_delegate_buffer **ret_buffer);
+	/* Allocate a buffer in the memory of @device. Requires buffer_map, buffer_unmap and buffer_free. */
 	int (*buffer_alloc)(void *self, uint32_t device, uint64_t n_bytes, struct inferd_delegate_buffer **ret_buffer);
+	/* Map a buffer for reading and writing, until buffer_unmap. What was written is there when it is mapped
+	 * again. */
 	int (*buffer_map)(struct inferd_delegate_buffer *buffer, void **ret_bytes);
 	void (*buffer_unmap)(struct inferd_delegate_buffer *buffer);
+	/* Export a buffer as a dma-buf. *ret_fd is a new descriptor, which the host closes. */
 	int (*buffer_export)(struct inferd_delegate_buffer *buffer, int *ret_fd);
+	/* Free a buffer of buffer_import or buffer_alloc. It is not mapped, and no run uses it. */
 	void (*buffer_free)(struct inferd_delegate_buffer *buffer);
 
+	/* Count what @device has done since open. Any thread. */
 	int (*stats)(void *self, uint32_t device, struct inferd_delegate_stats *ret_stats);
 
-	/* --- since 1.1, each of them may be NULL; see INFERD_DELEGATE_HAS ----------------------------------- */
+	/* --- since 1.1, optional: may be NULL, or absent (INFERD_DELEGATE_HAS). Built-in only ------------- */
 
-	/* An engine for the CPU works with the threads of its host's workers rather than against them: a lane is what one
-	 * worker has for it, @n_threads wide, the worker's own thread included. A worker may have several, of different
-	 * widths, and uses one of them at a time. A lane is made, used and freed on that one thread. E_ARGUMENT, E_LIMIT. All
-	 * four together; from a host that HAS_LANES alone. */
+	/* Worker threads. An engine for the CPU computes on the threads of inferd's workers, so that the two do not
+	 * compete for processors. One struct inferd_delegate_worker_threads is what one worker has for the engine:
+	 * @n_threads threads, the worker's own thread included, and their memory. A worker may have several, with
+	 * different n_threads, and uses one of them at a time. They are made, used and freed on the worker's thread.
+	 * E_ARGUMENT: @n_threads is 0 or too large; E_LIMIT: the threads can't be started. threads_new, threads_free,
+	 * instance_on_threads and threads_parallel_for come all four together. Only a host with
+	 * INFERD_DELEGATE_HAS_WORKER_THREADS calls them. */
 	int (*threads_new)(void *self, uint32_t device, uint32_t n_threads,
 		struct inferd_delegate_worker_threads **ret_threads, struct inferd_delegate_message *message);
+	/* All instances on @threads have been freed before. */
 	void (*threads_free)(struct inferd_delegate_worker_threads *threads);
-	/* For a model that is ON_LANE: this instance is made, runs and is freed on the thread of @lane, before that is freed. */
+	/* Make an instance of a model that has INFERD_DELEGATE_ON_THREADS. The instance is made, runs and is freed on
+	 * the thread that made @threads, and is freed before them. */
 	int (*instance_on_threads)(struct inferd_delegate_model *model, struct inferd_delegate_worker_threads *threads,
 		struct inferd_delegate_instance **ret_instance, struct inferd_delegate_message *message);
-	/* Call @fn for all of [0, n) in pieces of at least @grain, on the lane's threads, and return when all is done: inferd's
-	 * own operators use them so between two payloads. @fn does not fail and does not call the plug-in. */
+	/* Call @fn for all of [0, @n) in pieces of at least @grain, on the worker threads, and return when all pieces
+	 * are done. inferd's own operators compute this way between two payloads. @fn does not fail and does not call
+	 * the plug-in. */
 	void (*threads_parallel_for)(struct inferd_delegate_worker_threads *threads,
 		void (*fn)(void *arg, size_t begin, size_t end), void *arg, size_t n, size_t grain);
 
-	/* Nothing follows at once, the lane's threads may sleep; until then they may look around for work between one loop
-	 * or run and the next. On the lane's thread, between other calls. */
+	/* The worker has nothing more to do for now, so the threads may sleep. Before that they may spin, waiting for
+	 * work between one loop or run and the next. On the thread that made @threads, outside all other calls. */
 	void (*threads_rest)(struct inferd_delegate_worker_threads *threads);
 
-	/* Put what init made (for the program, not only this payload) into the payload's store, unless it came from there or
-	 * there is none. May be slow: nobody waits for it. Any thread, also while the model is used. */
+	/* Put what init made for the program (not only for this payload) into the payload's store, unless it came from
+	 * there or there is no store. May be slow; no request waits for it. Any thread, also while the model runs. */
 	int (*keep)(struct inferd_delegate_model *model, struct inferd_delegate_message *message);
 
-	/* Take now whatever memory runs of the largest sizes need, so that none of them has to: called for an instance
-	 * whose arguments all have fixed sizes, or whose model's scratch_bytes are at most 4 MiB, behind
-	 * instance_on_threads and on its thread. What fails is left for a run to say. */
+	/* Allocate now what runs with the largest sizes need, so that no run has to. Called for an instance whose
+	 * arguments all have fixed sizes, or whose model's scratch_bytes are at most 4 MiB, after instance_on_threads
+	 * and on its thread. A failure is not reported here; the run that lacks the memory fails. */
 	void (*instance_warm)(struct inferd_delegate_instance *instance);
 
-	/* Programs say how tensors lie between their parts, as a rule dimension 0 first; an engine that wants channels last
-	 * transposes what comes and goes, and the next one back. Whether argument @arg of @model, a tensor of @n_dims dimensions,
-	 * dimension 0 outermost, would better lie otherwise: then how many dimensions it has, which must be @n_dims, and
-	 * ret_dim_order as in inferd_delegate_arg; else 0. Before there is an instance. */
+	/* Tell the dim order that the engine prefers for argument @arg of @model, a tensor of @n_dims dimensions with
+	 * dimension 0 outermost. Programs fix the order of the tensors between their parts, as a rule dimension 0
+	 * outermost. An engine that computes with channels last transposes its inputs and its outputs, and the next
+	 * part transposes them back; inferd drops both where the parts agree. Returns @n_dims, with ret_dim_order
+	 * filled in as in inferd_delegate_arg; or 0: no other order is better. Before the model has an instance. */
 	uint32_t (*preferred_order)(const struct inferd_delegate_model *model, uint32_t arg, uint32_t n_dims,
 		uint8_t ret_dim_order[INFERD_DELEGATE_MAX_DIMS]);
-	/* From now on these @n_args arguments lie so. Not every preference can be met, and they are independent of each other.
-	 * Together with preferred_order; once at most, before there is an instance. E_MEMORY. */
+	/* From now on these @n_args arguments come in the order that preferred_order told for each. Not every
+	 * preference can be met: @args may hold any of them. Required together with preferred_order. Called at most
+	 * once, before the model has an instance. E_MEMORY. */
 	int (*adopt_orders)(struct inferd_delegate_model *model, const uint32_t *args, uint32_t n_args,
 		struct inferd_delegate_message *message);
 
-	/* Memory that the instances on @lane take now, with what they share; what several lanes of one thread have in common
-	 * one of them tells. NULL: scratch_bytes for each instance. Any thread. */
+	/* The memory that the instances on @threads take now, with what they share. What several worker threads of one
+	 * worker have in common is counted by one of them. NULL: the host counts scratch_bytes for each instance. Any
+	 * thread. */
 	uint64_t (*threads_bytes)(const struct inferd_delegate_worker_threads *threads);
 };
 
 #define INFERD_DELEGATE_ENTRY "inferd_delegate_entry"
-/* What the plug-in defines; visible whatever the compiler was told about others. */
+/* The plug-in defines this function. The attribute keeps it visible under -fvisibility=hidden. */
 #if defined(__GNUC__)
 __attribute__((visibility("default")))
 #endif

@@ -2,15 +2,15 @@
 /* One end of a session's socket.
  *
  * What must always be true:
- *   - No descriptor that arrives is lost: each is handed to the caller or closed, also when the packet around it is
- *     refused, and an empty packet may carry some too.
- *   - Packets leave in the order in which they were sent. While one waits, every later one waits behind it.
- *   - The lock is held only over calls that do not block, so a worker that sends never waits for a peer.
- *   - What a peer leaves unread is bounded: bytes by the socket's buffer and the queue's size, descriptors by numbers of
- *     their own (is_wary). Each stands for a file, maybe a large one, and while it travels the kernel counts it against
- *     this process: a few peers who let thousands lie would keep everybody from being sent any.
+ *   - No received descriptor is lost: each is handed to the caller or closed, also if its packet is refused. Even an
+ *     empty packet may carry descriptors.
+ *   - Packets leave in the order in which they were sent. While one waits in the queue, later ones wait behind it.
+ *   - The lock is held only during calls that do not block, so a worker that sends never waits for a peer.
+ *   - What a peer leaves unread is bounded: bytes by the socket's buffer and the queue's size, descriptors by limits of
+ *     their own (is_wary). Each descriptor keeps a file alive, maybe a large one, and the kernel counts descriptors in
+ *     flight against this process. Without a limit a few peers that do not read could stop it from sending to any peer.
  *
- * It keeps no count of what its peer does; limits beyond the queue's size belong to the session. */
+ * A channel does not count its peer's requests; limits beyond the queue's size belong to the session. */
 #include "ipc/channel.h"
 
 #include <errno.h>
@@ -81,18 +81,19 @@ int inf_channel_detach(struct inf_channel *channel)
 	return fd;
 }
 
-/* The packets that nobody has read are looked at one after the other, without taking them or what they carry: there is room
- * for the sender's credentials alone, which every packet has and the end has not, and the kernel says so where there would
- * have been more. Since the socket is shut down none is added meanwhile. */
+/* Look at the unread packets one after the other with MSG_PEEK, so that neither they nor their descriptors are
+ * received. The control buffer has room for the sender's credentials only, which every packet has; the end of the
+ * stream has none. If a packet carries more, the kernel sets MSG_CTRUNC. The socket is shut down, so no packet is
+ * added meanwhile. */
 bool inf_channel_has_unread_fds(int fd)
 {
-	enum { MOST_LOOKS = 512 }; /* more than the smallest packets that a socket takes by default */
+	enum { MOST_LOOKS = 512 }; /* more than the number of smallest packets that a socket's default buffer holds */
 	static const int from = 0, on = 1;
 	union {
 		struct cmsghdr header;
 		uint8_t space[CMSG_SPACE(sizeof(struct ucred))];
 	} control;
-	uint8_t bytes[4096]; /* of a larger packet it sees the rest the next time */
+	uint8_t bytes[4096]; /* the rest of a larger packet comes with the next peek */
 	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0 ||
 		setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &from, sizeof from) < 0)
 		return true;
@@ -102,7 +103,7 @@ bool inf_channel_has_unread_fds(int fd)
 			.msg_iov = &piece, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
 		};
 		ssize_t n = recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT);
-		if (n < 0 && (errno == EINTR || errno == ECONNRESET)) /* a reset is reported once */
+		if (n < 0 && (errno == EINTR || errno == ECONNRESET)) /* the kernel reports a reset only once */
 			continue;
 		if (n < 0)
 			return errno != EAGAIN;
@@ -134,7 +135,7 @@ int inf_channel_fd(const struct inf_channel *channel)
 
 /* ---- sending ---- */
 
-/* 0, INF_CHANNEL_PENDING (the socket takes none now), INF_CHANNEL_E_*, or negative errno. */
+/* Send one packet now. 0, INF_CHANNEL_PENDING (the socket is full), INF_CHANNEL_E_*, or negative errno. */
 static int send_now(int fd, const void *bytes, size_t n_bytes, const int *fds, size_t n_fds)
 {
 	union {
@@ -173,14 +174,15 @@ static int send_now(int fd, const void *bytes, size_t n_bytes, const int *fds, s
 	}
 }
 
-/* ---- what the peer has not read ---- */
+/* ---- unread packets ---------------- */
 
-/* What a packet takes of the socket's buffer beside its bytes, at least: the kernel's own structs. It may be twice that, by
- * the kernel and the size; so while there are descriptors unread, what each packet really takes is asked for. */
+/* The least that a packet takes of the socket's buffer in addition to its bytes: the kernel's own structs. It may be
+ * twice as much, depending on the kernel and the size. So while descriptors are unread, we ask what each packet
+ * really takes. */
 enum { LEAST_OVERHEAD = 384 };
 
-/* Forget what has been read. The kernel says how much of the buffer is taken by packets that are not, and they are the
- * last ones: so one is read when it and those after it take more than that. */
+/* Forget the packets that the peer has read. The kernel says how many bytes of the buffer unread packets take; these
+ * are the last packets sent. So a packet was read if it and all packets after it take more than that. */
 static void forget_read(struct inf_channel *channel, int n_taken)
 {
 	while (channel->n_unread) {
@@ -193,7 +195,8 @@ static void forget_read(struct inf_channel *channel, int n_taken)
 	}
 }
 
-/* Whether the kernel says how much of the socket's buffer is taken; what has been read is forgotten then. */
+/* Ask the kernel how much of the socket's buffer is taken, and forget what was read. False: the kernel does not
+ * tell. */
 static bool look_at_socket(struct inf_channel *channel, int *ret_n_taken)
 {
 	if (ioctl(channel->fd, SIOCOUTQ, ret_n_taken) < 0)
@@ -202,7 +205,7 @@ static bool look_at_socket(struct inf_channel *channel, int *ret_n_taken)
 	return true;
 }
 
-/* Whether another packet with descriptors is not too much. */
+/* Whether one more packet with descriptors is within the limits. */
 static bool has_room_for_fds(struct inf_channel *channel, size_t n_file_bytes)
 {
 	int n_taken;
@@ -213,9 +216,9 @@ static bool has_room_for_fds(struct inf_channel *channel, size_t n_file_bytes)
 		       channel->n_unread_bytes + n_file_bytes <= channel->max_waiting_bytes);
 }
 
-/* As send_now, and note what it takes. There is a place in the ring: has_room_for_fds said so, before it waited perhaps. Who
- * has read all descriptors costs no call more. If the peer reads meanwhile the socket grows by less than the packet takes:
- * that errs on the safe side. */
+/* Do send_now, and record the packet's size. The ring has room: has_room_for_fds said so, maybe before the packet
+ * waited. If the peer has read all descriptors, this costs no extra system call. If the peer reads meanwhile, the
+ * buffer grows by less than the packet's size; that errs on the safe side. */
 static int send_and_note(struct inf_channel *channel, const void *bytes, size_t n_bytes, const int *fds, size_t n_fds,
 	size_t n_file_bytes)
 {
@@ -236,7 +239,7 @@ static int send_and_note(struct inf_channel *channel, const void *bytes, size_t 
 	return 0;
 }
 
-/* What files hold now, not what they may come to. */
+/* The size that the files hold now, not what they may grow to. */
 static size_t file_bytes(const int *fds, size_t n_fds)
 {
 	size_t n = 0;
@@ -246,7 +249,7 @@ static size_t file_bytes(const int *fds, size_t n_fds)
 	return n;
 }
 
-/* ---- sending, and keeping what can't be sent now ---- */
+/* ---- sending and queueing --------------------------- */
 
 /* Send from the front of the queue until it is empty or the socket is full. */
 static int flush_locked(struct inf_channel *channel)
@@ -264,7 +267,7 @@ static int flush_locked(struct inf_channel *channel)
 	return rc;
 }
 
-/* Keep a copy of the packet, and of its descriptors, at the end of the queue. */
+/* Append a copy of the packet, with duplicates of its descriptors, to the queue. */
 static int enqueue_locked(struct inf_channel *channel, const void *bytes, size_t n_bytes, const int *fds, size_t n_fds,
 	size_t n_file_bytes)
 {
@@ -334,7 +337,7 @@ void inf_close_fds(const int *fds, size_t n_fds)
 		close(fds[i]);
 }
 
-/* Every descriptor of a received message, whatever else is true of it. */
+/* Collect every descriptor of a received message, even if the message is refused for another reason. */
 static size_t take_fds(struct msghdr *message, int fds[static INF_CHANNEL_MAX_FDS])
 {
 	size_t n_fds = 0;
@@ -348,8 +351,8 @@ static size_t take_fds(struct msghdr *message, int fds[static INF_CHANNEL_MAX_FD
 	return n_fds;
 }
 
-/* As inf_channel_receive_all. There is room for as many descriptors as can come: those for which there is none the kernel
- * would close on this thread. */
+/* See inf_channel_receive_all. There is room for the largest possible number of descriptors: the kernel closes those
+ * without room on this thread, which may be slow. */
 static int receive(struct inf_channel *channel, int flags, void *packet, size_t max, size_t *ret_n_bytes,
 	int fds[static INF_CHANNEL_MAX_FDS], size_t *ret_n_fds)
 {
@@ -368,7 +371,8 @@ static int receive(struct inf_channel *channel, int flags, void *packet, size_t 
 		.msg_controllen = sizeof control,
 	};
 	ssize_t n;
-	/* A peer that hung up before it had read everything is reported once as a reset; what it sent comes after. */
+	/* A peer that hung up before it had read everything is reported as a reset, once; the packets that it sent
+	 * follow. */
 	bool may_reset = true, is_again;
 	do {
 		n = recvmsg(channel->fd, &message, flags | MSG_CMSG_CLOEXEC);
@@ -385,7 +389,7 @@ static int receive(struct inf_channel *channel, int flags, void *packet, size_t 
 	return is_whole ? 0 : INF_CHANNEL_E_BROKEN;
 }
 
-/* Of what came only what can be of use. */
+/* Call receive, and close the descriptors unless the answer is 0. */
 static int receive_fitting(struct inf_channel *channel, int flags, void *packet, size_t max, size_t *ret_n_bytes,
 	int fds[static INF_MAX_PACKET_FDS], size_t *ret_n_fds)
 {
@@ -414,7 +418,7 @@ int inf_channel_receive(struct inf_channel *channel, void *packet, size_t max, s
 	return receive_fitting(channel, MSG_DONTWAIT, packet, max, ret_n_bytes, fds, ret_n_fds);
 }
 
-/* Where there is no room for descriptors the kernel says that there would have been some. */
+/* Without room for descriptors the kernel sets MSG_CTRUNC if there are any. */
 int inf_channel_peek(struct inf_channel *channel, bool *ret_has_fds)
 {
 	uint8_t byte;
@@ -424,7 +428,7 @@ int inf_channel_peek(struct inf_channel *channel, bool *ret_has_fds)
 	do {
 		message = (struct msghdr){ .msg_iov = &piece, .msg_iovlen = 1 };
 		n = recvmsg(channel->fd, &message, MSG_PEEK | MSG_DONTWAIT);
-	} while (n < 0 && (errno == EINTR || errno == ECONNRESET)); /* a reset is reported once */
+	} while (n < 0 && (errno == EINTR || errno == ECONNRESET)); /* the kernel reports a reset only once */
 	if (n < 0 && errno == EAGAIN)
 		return INF_CHANNEL_AGAIN;
 	*ret_has_fds = n >= 0 && (message.msg_flags & MSG_CTRUNC);
@@ -484,7 +488,7 @@ int inf_channel_connect(const char *path)
 	return fd;
 }
 
-/* Remove the socket that a daemon left which is no more. 0, or why not. */
+/* Remove the socket of a daemon that no longer runs. 0, or negative errno. */
 static int remove_stale(const char *path)
 {
 	struct stat st;
@@ -515,7 +519,7 @@ static int bind_and_listen(int fd, const char *path, mode_t mode)
 		if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0)
 			return -errno;
 	}
-	/* Nobody can connect before listen, so nobody passes while the permissions are still the umask's. */
+	/* before listen no client can connect, so none gets in with the umask's permissions */
 	if (chmod(path, mode) < 0 || listen(fd, SOMAXCONN) < 0) {
 		rc = -errno;
 		unlink(path);

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages to packets and back: the only place that knows protobuf-c.
+/* Messages to packets and back. Only this file knows protobuf-c.
  *
- * protobuf-c unpacks into structs of its own, which know nothing of bounds, let a NUL hide inside a string and keep
- * every message in a piece of memory of its own. So a second step goes over them with the table of fields in
- * message_fields.h, checks each and fills our struct. Encoding is the same table the other way round.
+ * protobuf-c unpacks into generated structs. It does not check bounds, does not see a NUL inside a string, and
+ * allocates memory for every message. So a second step walks the generated structs with the table of fields in
+ * message_fields_internal.h, checks each field and fills our struct. Encoding uses the same table in the other
+ * direction.
  *
  * What must always be true:
- *   - All memory comes from the codec's pool, within the budget of the message at hand. protobuf-c copes with an
+ *   - All memory comes from the codec (codec.c), within the budget of the current message. protobuf-c can handle an
  *     allocator that refuses.
- *   - In front of each piece lies its size: that is how a string that came with a NUL inside is found out, since
- *     it is then shorter than its piece.
- *   - The request that runs a model allocates nothing and copies nothing but a few numbers. */
-#include "ipc/message.h"
+ *   - Decoding an Infer request allocates nothing and copies only a few numbers. */
+#include "ipc/codec_internal.h"
 
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
@@ -25,7 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ipc/message_fields.h"
+#include "ipc/message_fields_internal.h"
 
 #define SAME(a, b) _Static_assert((int)(a) == (int)(b), #a " is the number on the wire")
 SAME(INF_REQUEST_CANCEL, INFERD__WIRE__REQUEST__BODY_CANCEL);
@@ -96,122 +95,13 @@ size_t inf_request_n_fds(const struct inf_request *request)
 	}
 }
 
-/* ---- memory ---- */
-
-enum { PIECE_ALIGN = _Alignof(max_align_t), PIECE_HEADER = PIECE_ALIGN };
-
-void inf_codec_init(struct inf_codec *codec, const struct et_allocator *allocator)
-{
-	*codec = (struct inf_codec){ 0 };
-	et_pool_init(&codec->pool, allocator);
-}
-
-void inf_codec_deinit(struct inf_codec *codec)
-{
-	et_pool_deinit(&codec->pool);
-}
-
-static void codec_begin(struct inf_codec *codec, size_t budget)
-{
-	et_pool_reset(&codec->pool);
-	codec->n_left = budget;
-	codec->refused = false;
-}
-
-/* Not zeroed, and with its size in front. */
-static void *codec_alloc(void *self, size_t n_bytes)
-{
-	struct inf_codec *codec = self;
-	size_t need;
-	if (!et_add(n_bytes, PIECE_HEADER, &need) || need > codec->n_left)
-		return NULL;
-	uint8_t *piece = et_pool_scratch(&codec->pool, need, PIECE_ALIGN);
-	if (!piece) {
-		codec->refused = true;
-		return NULL;
-	}
-	codec->n_left -= need;
-	memcpy(piece, &n_bytes, sizeof n_bytes);
-	return piece + PIECE_HEADER;
-}
-
-static void *codec_array(struct inf_codec *codec, size_t n, size_t item_bytes)
-{
-	size_t n_bytes;
-	return et_mul(n, item_bytes, &n_bytes) ? codec_alloc(codec, n_bytes) : NULL;
-}
-
-static void codec_free(void *self, void *ptr)
-{
-	/* the pool is emptied as a whole */
-}
-
-/* ---- strings ---- */
-
-/* The length of the UTF-8 sequence at @text, which ends with a NUL; 0 if there is none. */
-static size_t utf8_sequence(const uint8_t *text)
-{
-	uint8_t lead = text[0];
-	size_t n = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
-	for (size_t i = 1; i < n; i++)
-		if ((text[i] & 0xc0) != 0x80)
-			return 0;
-	/* over-long forms, surrogates, beyond the last code point */
-	if ((lead == 0xe0 && text[1] < 0xa0) || (lead == 0xed && text[1] > 0x9f) || (lead == 0xf0 && text[1] < 0x90) ||
-		(lead == 0xf4 && text[1] > 0x8f))
-		return 0;
-	return n;
-}
-
-static bool utf8_is_valid(const char *text)
-{
-	for (const uint8_t *at = (const uint8_t *)text; *at;) {
-		size_t n = utf8_sequence(at);
-		if (!n)
-			return false;
-		at += n;
-	}
-	return true;
-}
-
-/* The string that came, checked; NULL when it is not acceptable. */
-static const char *string_decode(const char *text, size_t max)
-{
-	if (!text || text == protobuf_c_empty_string)
-		return "";
-	size_t n_piece, n = strlen(text);
-	memcpy(&n_piece, text - PIECE_HEADER, sizeof n_piece);
-	return n + 1 == n_piece && n <= max && utf8_is_valid(text) ? text : NULL;
-}
-
-/* A copy of at most @max bytes, cut between characters, with a '?' for each byte that is none. */
-static char *string_mend(struct inf_codec *codec, const char *text, size_t max)
-{
-	size_t n = strnlen(text, max), n_done = 0;
-	char *copy = codec_alloc(codec, n + 1);
-	if (!copy)
-		return NULL;
-	while (n_done < n && text[n_done]) {
-		size_t n_char = utf8_sequence((const uint8_t *)text + n_done);
-		if (n_char > n - n_done)
-			break;
-		if (n_char)
-			memcpy(copy + n_done, text + n_done, n_char);
-		else
-			copy[n_done] = '?';
-		n_done += n_char ? n_char : 1;
-	}
-	copy[n_done] = '\0';
-	return copy;
-}
-
 /* ---- decoding ---- */
 
-/* What goes along while one message is coded. */
+/* Passed along while one message is decoded or encoded. */
 struct coding {
 	struct inf_codec *codec;
 	struct et_diag *diag;
-	bool mends; /* encoding: over-long or odd strings are mended, not refused */
+	bool mends; /* encoding: overlong or invalid strings are mended, not refused */
 };
 
 static int no_memory(const struct coding *coding)
@@ -229,10 +119,16 @@ static int bad_field(const struct coding *coding, const struct shape *shape, con
 	return INF_MESSAGE_E_INVALID;
 }
 
+/* Check a received string; "" if it is absent. NULL: not acceptable. */
+static const char *string_decode(const char *text, size_t max)
+{
+	return text && text != protobuf_c_empty_string ? inf_codec_check_string(text, max) : "";
+}
+
 static const char bad_string[] = "not a string of valid UTF-8 within its bound";
 static const char bad_count[] = "too many entries";
 
-/* Reading and writing a field at its offset, whatever its type. */
+/* A field at its offset, for reading and writing. */
 #define AT(base, offset, type) (*(type *)((uint8_t *)(base) + (offset)))
 
 static int message_decode(const struct coding *coding, const struct shape *shape, const void *theirs, void *ours);
@@ -254,7 +150,7 @@ static void scalar_decode(const struct field *field, const uint8_t *theirs, stru
 	}
 }
 
-/* An array; its count has been checked and is not 0. */
+/* Decode an array. Its count was checked and is not 0. */
 static int array_decode(const struct coding *coding, const struct shape *shape, const struct field *field,
 	const void *theirs, size_t n, const void **ret_items)
 {
@@ -264,7 +160,7 @@ static int array_decode(const struct coding *coding, const struct shape *shape, 
 	}
 	if (field->kind == FIELD_STRINGS) {
 		char *const *from = AT(theirs, field->theirs, char **const);
-		const char **to = codec_array(coding->codec, n, sizeof *to);
+		const char **to = inf_codec_array(coding->codec, n, sizeof *to);
 		if (!to)
 			return no_memory(coding);
 		for (size_t i = 0; i < n; i++) {
@@ -276,7 +172,7 @@ static int array_decode(const struct coding *coding, const struct shape *shape, 
 		return 0;
 	}
 	const void *const *from = AT(theirs, field->theirs, const void *const *const);
-	uint8_t *to = codec_array(coding->codec, n, field->message->n_ours);
+	uint8_t *to = inf_codec_array(coding->codec, n, field->message->n_ours);
 	if (!to)
 		return no_memory(coding);
 	int rc = 0;
@@ -335,12 +231,12 @@ static int field_decode(const struct coding *coding, const struct shape *shape, 
 	return n ? array_decode(coding, shape, field, theirs, n, &AT(ours, field->ours, const void *)) : 0;
 }
 
-/* @theirs NULL: a message that did not come, all of whose fields are empty. */
+/* Decode one message. @theirs NULL: it is absent; all fields become empty. */
 static int message_decode(const struct coding *coding, const struct shape *shape, const void *theirs, void *ours)
 {
 	void *empty = NULL;
 	if (!theirs) {
-		empty = codec_alloc(coding->codec, shape->descriptor->sizeof_message);
+		empty = inf_codec_alloc(coding->codec, shape->descriptor->sizeof_message);
 		if (!empty)
 			return no_memory(coding);
 		protobuf_c_message_init(shape->descriptor, empty);
@@ -359,13 +255,15 @@ static int unpack(const struct coding *coding, const ProtobufCMessageDescriptor 
 	size_t budget;
 	if (!et_mul(n_bytes, INF_DECODED_PER_BYTE, &budget) || !et_add(budget, INF_DECODED_BASE, &budget))
 		return no_memory(coding);
-	codec_begin(coding->codec, budget);
-	ProtobufCAllocator allocator = { .alloc = codec_alloc, .free = codec_free, .allocator_data = coding->codec };
+	inf_codec_begin(coding->codec, budget);
+	ProtobufCAllocator allocator = {
+		.alloc = inf_codec_alloc, .free = inf_codec_free, .allocator_data = coding->codec
+	};
 	ProtobufCMessage *message = protobuf_c_message_unpack(descriptor, &allocator, n_bytes, bytes);
 	if (!message) {
 		if (coding->codec->refused)
 			return -ENOMEM;
-		et_fail(coding->diag, ET_E_INVALID_ARGUMENT, "the packet is no %s, or needs too much memory",
+		et_fail(coding->diag, ET_E_INVALID_ARGUMENT, "the packet is not a valid %s, or needs too much memory",
 			descriptor->short_name);
 		return INF_MESSAGE_E_MALFORMED;
 	}
@@ -438,7 +336,7 @@ int inf_message_decode_attached(struct inf_reply *ret_reply, const struct inf_re
 	rc = reply_decode(ret_reply, mapping.bytes, n_bytes, &coding);
 	et_platform_unmap(&mapping);
 	if (!rc && (ret_reply->id != id || ret_reply->kind == INF_REPLY_ATTACHED)) {
-		et_fail(diag, ET_E_INVALID_ARGUMENT, "the attached reply is another one's");
+		et_fail(diag, ET_E_INVALID_ARGUMENT, "the attached reply belongs to another request");
 		return INF_MESSAGE_E_MALFORMED;
 	}
 	return rc;
@@ -453,10 +351,10 @@ static int string_encode(const struct coding *coding, const struct shape *shape,
 {
 	if (!text)
 		text = "";
-	if (strnlen(text, max + 1) > max || !utf8_is_valid(text)) {
+	if (strnlen(text, max + 1) > max || !inf_codec_is_utf8(text)) {
 		if (!coding->mends)
 			return bad_field(coding, shape, field, bad_string);
-		text = string_mend(coding->codec, text, max);
+		text = inf_codec_mend_string(coding->codec, text, max);
 		if (!text)
 			return -ENOMEM;
 	}
@@ -494,7 +392,7 @@ static int array_encode(const struct coding *coding, const struct shape *shape, 
 		return 0;
 	}
 	int rc = 0;
-	void **to = codec_array(coding->codec, n, sizeof *to);
+	void **to = inf_codec_array(coding->codec, n, sizeof *to);
 	if (!to)
 		return -ENOMEM;
 	*ret_items = to;
@@ -506,7 +404,7 @@ static int array_encode(const struct coding *coding, const struct shape *shape, 
 	}
 	const uint8_t *from = AT(ours, field->ours, const uint8_t *const);
 	for (size_t i = 0; i < n && !rc; i++) {
-		to[i] = codec_alloc(coding->codec, field->message->descriptor->sizeof_message);
+		to[i] = inf_codec_alloc(coding->codec, field->message->descriptor->sizeof_message);
 		if (!to[i])
 			return -ENOMEM;
 		rc = message_encode(coding, field->message, from + i * field->message->n_ours, to[i]);
@@ -539,7 +437,7 @@ static int field_encode(const struct coding *coding, const struct shape *shape, 
 		scalar_encode(field, &AT(ours, field->ours, const struct inf_scalar), theirs);
 		return 0;
 	case FIELD_MESSAGE: {
-		void *message = codec_alloc(coding->codec, field->message->descriptor->sizeof_message);
+		void *message = inf_codec_alloc(coding->codec, field->message->descriptor->sizeof_message);
 		if (!message)
 			return -ENOMEM;
 		AT(theirs, field->theirs, void *) = message;
@@ -572,10 +470,10 @@ static int message_encode(const struct coding *coding, const struct shape *shape
 	return rc;
 }
 
-/* The generated struct of a body, filled in; NULL for a kind without one. */
+/* Fill in the generated struct of a body; NULL for a kind without a body. */
 static int body_encode(const struct coding *coding, const struct shape *shape, const void *ours, void **ret_message)
 {
-	void *message = codec_alloc(coding->codec, shape->descriptor->sizeof_message);
+	void *message = inf_codec_alloc(coding->codec, shape->descriptor->sizeof_message);
 	if (!message)
 		return -ENOMEM;
 	*ret_message = message;
@@ -586,7 +484,7 @@ int inf_message_encode_request(const struct inf_request *request, void *packet, 
 	struct inf_codec *codec, struct et_diag *diag)
 {
 	struct coding coding = { .codec = codec, .diag = diag };
-	codec_begin(codec, SIZE_MAX);
+	inf_codec_begin(codec, SIZE_MAX);
 	Inferd__Wire__Request message;
 	inferd__wire__request__init(&message);
 	message.id = request->id;
@@ -607,7 +505,7 @@ int inf_message_encode_request(const struct inf_request *request, void *packet, 
 	return 0;
 }
 
-/* A sealed memfd that holds the packed reply, or negative errno. */
+/* Pack the reply into a sealed memfd. Returns its descriptor, or negative errno. */
 static int attach(const Inferd__Wire__Reply *message, size_t n_bytes)
 {
 	int fd = memfd_create("inferd-reply", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -619,7 +517,7 @@ static int attach(const Inferd__Wire__Reply *message, size_t n_bytes)
 	if (bytes == MAP_FAILED)
 		goto broken;
 	inferd__wire__reply__pack(message, bytes);
-	munmap(bytes, n_bytes); /* sealing against writing wants no writable mapping */
+	munmap(bytes, n_bytes); /* a file with a writable mapping cannot be sealed against writing */
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
 		return fd;
 broken:;
@@ -632,7 +530,7 @@ int inf_message_encode_reply(const struct inf_reply *reply, void *packet, size_t
 	struct inf_codec *codec)
 {
 	struct coding coding = { .codec = codec, .mends = true };
-	codec_begin(codec, SIZE_MAX);
+	inf_codec_begin(codec, SIZE_MAX);
 	Inferd__Wire__Reply message;
 	inferd__wire__reply__init(&message);
 	message.id = reply->id;
@@ -645,7 +543,7 @@ int inf_message_encode_reply(const struct inf_reply *reply, void *packet, size_t
 	if (body) {
 		message.body_case = (Inferd__Wire__Reply__BodyCase)reply->kind;
 		rc = body_encode(&coding, body, &reply->hello, (void **)&message.hello);
-		if (rc) /* positive: a list longer than any that should be */
+		if (rc) /* positive: a list with more than INF_MAX_LIST entries */
 			return rc > 0 ? -EOVERFLOW : rc;
 	}
 	int fd = -1;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages: what travels in a packet, as plain structs. The wire itself is inferd.proto; read the meaning of each
- * field there. The structs here carry the same names, so that one can be read beside the other.
+/* Messages: the contents of a packet, as plain structs. The wire format is inferd.proto, which has the meaning of each
+ * field. The structs here use the same names, so that both can be read side by side.
  *
- * Decoding checks everything that a message alone can tell: strings are UTF-8 without a NUL inside and bounded,
- * arrays are bounded, enumerations have known values. What it cannot tell (is there such a region, does the shape
- * fit) is the daemon's. Decoding takes memory only from the codec's pool, and no more than INF_DECODED_BASE +
- * INF_DECODED_PER_BYTE bytes for each byte that came, so that a small packet cannot ask for a large memory.
+ * Decoding checks everything that a message alone can tell: strings are bounded valid UTF-8 without a NUL inside,
+ * arrays are bounded, enumerations have known values. The daemon checks the rest (whether a region exists, whether a
+ * shape fits). Decoding takes memory only from the codec's pool, at most INF_DECODED_BASE + INF_DECODED_PER_BYTE bytes
+ * per received byte, so a small packet cannot cause a large allocation.
  *
- * Strings are never NULL after decoding; "" where nothing came. For encoding NULL stands for "". */
+ * Decoded strings are never NULL; an absent string is "". For encoding NULL means "". */
 #ifndef IPC_MESSAGE_H
 #define IPC_MESSAGE_H
 
@@ -24,9 +24,9 @@ enum {
 	INF_MAX_PACKET_FDS = 16,
 	INF_MAX_DIMS = 16,
 	INF_MAX_SLOTS = 1024,         /* inputs or outputs of a Method */
-	INF_MAX_NAME = 255,           /* bytes of a model's, method's, backend's, region's, client's name */
+	INF_MAX_NAME = 255,           /* bytes of the name of a model, method, backend, region or client */
 	INF_MAX_TEXT = 1023,          /* bytes of a sentence */
-	INF_MAX_STRINGS = 256 * 1024, /* bytes of the strings that a Method answers, all together */
+	INF_MAX_STRINGS = 256 * 1024, /* bytes of all strings together that a Method returns */
 	INF_MAX_LIST = 100000,        /* entries of a list that the daemon sends */
 	INF_MAX_PROFILE = 32 * 1024 * 1024,
 	INF_MAX_ATTACHED = 64 * 1024 * 1024,
@@ -51,7 +51,7 @@ enum inf_status {
 	INF_STATE_LOST = 34,
 	INF_BACKEND_CRASHED = 35,
 };
-/* "invalid argument", "missed deadline" … NULL for a number that is none of these. */
+/* "invalid argument", "missed deadline" … NULL for an unknown number. */
 const char *inf_status_text(int status);
 
 enum inf_priority {
@@ -394,9 +394,9 @@ struct inf_attached {
 
 /* ---- the two packets ---- */
 
-/* Numbers of the fields in the oneof of Request. */
+/* The field numbers of the oneof in Request. */
 enum inf_request_kind {
-	INF_REQUEST_UNKNOWN = 0, /* a message that this version doesn't know: answer INF_UNIMPLEMENTED */
+	INF_REQUEST_UNKNOWN = 0, /* a message that this version does not know: answer INF_UNIMPLEMENTED */
 	INF_REQUEST_HELLO = 2,
 	INF_REQUEST_SERVER_METADATA = 3, /* no body */
 	INF_REQUEST_MODEL_READY = 4,
@@ -419,7 +419,7 @@ enum inf_request_kind {
 	INF_REQUEST_CANCEL = 21,
 	INF_REQUEST_BACKEND_RESTART = 22,
 };
-/* "MethodOpen", … for logs; "unknown" for what is none. */
+/* "MethodOpen", … for logs; "unknown" for any other number. */
 const char *inf_request_kind_name(enum inf_request_kind kind);
 struct inf_request {
 	uint64_t id;
@@ -447,12 +447,12 @@ struct inf_request {
 	};
 };
 
-/* How many descriptors must travel beside it. */
+/* The number of descriptors that must travel beside the request. */
 size_t inf_request_n_fds(const struct inf_request *request);
 
-/* Numbers of the fields in the oneof of Reply. */
+/* The field numbers of the oneof in Reply. */
 enum inf_reply_kind {
-	INF_REPLY_NONE = 0, /* just the status; or a body that this version doesn't know */
+	INF_REPLY_NONE = 0, /* only the status; or a body that this version does not know */
 	INF_REPLY_HELLO = 4,
 	INF_REPLY_SERVER_METADATA = 5,
 	INF_REPLY_MODEL_READY = 6,
@@ -470,7 +470,7 @@ enum inf_reply_kind {
 
 struct inf_reply {
 	uint64_t id;
-	enum inf_status status; /* a number that this version doesn't know arrives as INF_UNKNOWN */
+	enum inf_status status; /* a number that this version does not know becomes INF_UNKNOWN */
 	const char *error;
 	enum inf_reply_kind kind;
 	union {
@@ -492,43 +492,43 @@ struct inf_reply {
 
 /* ---- coding ---- */
 
-/* Working memory of one thread. Each call below empties it first, so what a decoding call returned is valid until
- * the next call on the same codec: keep one for decoding and one for encoding where a reply quotes its request.
- * After the first few messages no call allocates. */
+/* The working memory of one thread. Each call below empties it first, so the result of a decoding call is valid
+ * until the next call with the same codec. If a reply quotes its request, use one codec for decoding and one for
+ * encoding. After the first few messages no call allocates. */
 struct inf_codec {
 	struct et_pool pool;
-	size_t n_left; /* bytes that the message at hand may still take */
-	bool refused;  /* the allocator had no more */
+	size_t n_left; /* bytes that the current message may still take */
+	bool refused;  /* the allocator failed */
 };
 void inf_codec_init(struct inf_codec *codec, const struct et_allocator *allocator);
 /* All zeros is fine. */
 void inf_codec_deinit(struct inf_codec *codec);
 
 enum {
-	/* Not a message at all, or one that wants too much memory: end the session. */
+	/* Not a valid message, or one that needs too much memory: end the session. */
 	INF_MESSAGE_E_MALFORMED = 1,
-	/* A message with a field out of its bounds. Decoding: id and kind are set, answer INF_INVALID_ARGUMENT.
-	 * Encoding: the caller's own field. @diag names it. */
+	/* A field is out of its bounds; @diag names it. Decoding: id and kind are set, so answer
+	 * INF_INVALID_ARGUMENT. Encoding: the caller passed a bad field. */
 	INF_MESSAGE_E_INVALID = 2,
 };
 
-/* Decode a packet. -ENOMEM when the allocator refuses. */
+/* Decode a packet. Answers: 0, the errors above, -ENOMEM if the allocator fails. */
 int inf_message_decode_request(struct inf_request *ret_request, const void *packet, size_t n_bytes,
 	struct inf_codec *codec, struct et_diag *diag);
 int inf_message_decode_reply(struct inf_reply *ret_reply, const void *packet, size_t n_bytes, struct inf_codec *codec,
 	struct et_diag *diag);
-/* The reply inside the memfd that came beside an INF_REPLY_ATTACHED one. @fd stays the caller's. */
+/* Decode the reply inside the memfd that came beside an INF_REPLY_ATTACHED reply. @fd stays the caller's. */
 int inf_message_decode_attached(struct inf_reply *ret_reply, const struct inf_reply *outer, int fd,
 	struct inf_codec *codec, struct et_diag *diag);
 
-/* Encode into @packet, which has room for INF_MAX_PACKET bytes. A request that is larger, or that has a field out
- * of bounds, is INF_MESSAGE_E_INVALID. */
+/* Encode into @packet, which has room for INF_MAX_PACKET bytes. INF_MESSAGE_E_INVALID if the request is larger, or a
+ * field is out of bounds. */
 int inf_message_encode_request(const struct inf_request *request, void *packet, size_t *ret_n_bytes,
 	struct inf_codec *codec, struct et_diag *diag);
-/* Never refuses what it is given: over-long strings are cut, bytes that are no UTF-8 become '?'. A reply that does
- * not fit a packet is put into a sealed memfd: @packet then holds the Attached reply and *ret_fd (else -1) the
- * descriptor to send beside it, the caller's to close. A reply that already has a descriptor to send is always
- * small. Negative errno: no memory, no descriptor; -EOVERFLOW: longer lists than any here has. */
+/* Encode a reply. It is never refused: overlong strings are cut, bytes that are not valid UTF-8 become '?'. A reply
+ * that does not fit a packet is put into a sealed memfd; @packet then holds the Attached reply, and *ret_fd (else
+ * -1) is the descriptor to send beside it, the caller's to close. A reply that already has a descriptor to send is
+ * always small. Negative errno: no memory, no descriptor; -EOVERFLOW: a list is longer than INF_MAX_LIST. */
 int inf_message_encode_reply(const struct inf_reply *reply, void *packet, size_t *ret_n_bytes, int *ret_fd,
 	struct inf_codec *codec);
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared memory: making it, and what must be true before somebody else's is mapped.
+/* Shared memory: making it, and the checks before a client's memory is mapped.
  *
- * The checks come before the mapping, on properties that the owner cannot take back: seals only ever get more, the
- * file system of a descriptor never changes, and with both seals set the size stays. What they do not promise is
- * that a page can be had when it is touched (a hole in a full tmpfs or cgroup), so the mapping is guarded too.
+ * The checks come before the mapping and use only properties that the owner cannot take back: seals are only ever
+ * added, a descriptor's file system never changes, and with both seals set the size is fixed. One thing they do not
+ * guarantee: a page may be missing when it is touched (a hole in a full tmpfs or cgroup). So the mapping is guarded
+ * against SIGBUS, too.
  *
- * A dma-buf is what a camera or a video decoder fills. It has no seals and needs none: its size is its exporter's, for
- * good. What it is says the kernel in /proc/self/fdinfo: to ask the file itself (ioctl, fstatfs) would be to ask
- * somebody's process if it were a file of FUSE. */
+ * A dma-buf is memory that a camera or a video decoder fills. It has no seals and needs none: its exporter fixes its
+ * size. Whether a descriptor is a dma-buf is read from /proc/self/fdinfo. Asking the file itself (ioctl, fstatfs)
+ * would let a FUSE file system, which is another user's process, delay us. */
 #include "ipc/region.h"
 
 #include "runtime/base/checked.h"
@@ -81,9 +82,9 @@ int inf_region_create(struct inf_region **ret_region, size_t n_bytes, const stru
 	return rc;
 }
 
-/* Whether @fd is a dma-buf, without asking it: first by what it is called, which the kernel alone knows, then by the
- * text about it, where only they say the name of their exporter. A file that its owner calls so has no such line; and
- * the text about other things may have to wait for whoever keeps them busy (an epoll). */
+/* Whether @fd is a dma-buf, without a call that the file's owner could delay. First check the link's name, which
+ * only the kernel sets for such files; then the fdinfo text, where only dma-bufs have an "exp_name" line. The name
+ * check comes first, because the fdinfo text of other kinds of file (an epoll) may block while they are busy. */
 static bool is_dma_buf(int fd)
 {
 	static const char name[] = "/dmabuf:";
@@ -126,7 +127,7 @@ int inf_region_import(struct inf_region **ret_region, int fd, size_t n_bytes, co
 	int flags = fcntl(fd, F_GETFL);
 	if (flags < 0)
 		return -errno;
-	/* First what is asked of the kernel alone: a file system in somebody's process answers fstat when it likes. */
+	/* First calls that only the kernel answers: fstat on a FUSE file waits for the user's process. */
 	int seals = flags & O_PATH ? -1 : fcntl(fd, F_GET_SEALS);
 	if (seals < 0 && !(flags & O_PATH) && is_dma_buf(fd))
 		return import_dma_buf(ret_region, fd, flags, n_bytes, allocator);
@@ -146,13 +147,13 @@ int inf_region_import(struct inf_region **ret_region, int fd, size_t n_bytes, co
 		return INF_REGION_E_READ_ONLY;
 	if ((seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))
 		return INF_REGION_E_UNSEALED;
-	/* The size as it is after the seals were seen: now it stays. */
+	/* Read the size again now that the seals are known: from here on it cannot change. */
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	if (!n_bytes || n_bytes > PTRDIFF_MAX / 2 || (uint64_t)st.st_size < n_bytes)
 		return INF_REGION_E_SIZE;
 	int rc = region_new(ret_region, fd, n_bytes, false, allocator);
-	/* The client added a seal in between: a race against itself. */
+	/* the client added a seal meanwhile: it raced with itself */
 	return rc == -EPERM ? INF_REGION_E_READ_ONLY : rc;
 }
 
@@ -185,9 +186,9 @@ static int sync_access(const struct inf_region *region, bool writes, bool is_end
 	return 0;
 }
 
-/* The ioctl would wait for the buffer's fences for as long as they take, and whoever made the buffer may have put there
- * one that is never signalled. A dma-buf is ready to be read when nobody writes it, and to be written when nobody uses
- * it. What this does not see is a fence that is added after it. */
+/* Wait with poll. The ioctl would wait for the buffer's fences without a limit, and the client may have attached a
+ * fence that is never signalled. A dma-buf polls readable when no device writes it, and writable when no device uses
+ * it. A fence that is added later is not seen. */
 static int wait_for_device(const struct inf_region *region, bool writes, uint64_t until_ns)
 {
 	struct pollfd fences = { .fd = region->fd, .events = writes ? POLLOUT : POLLIN };

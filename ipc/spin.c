@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* When to spin.
  *
- * Waking a thread costs as much as a short request, several times that where an idle core has halted, and nothing if
- * the thread is still looking. But looking is worth something only while the other side works on another core. Where
- * both share one, be it that the machine is busy or that the kernel placed them so, each waits for the other to give
- * up, and a request takes as long as both windows. Neither side can see which it is; both can see how it went. So a
- * spin in vain doubles the number of waits before the next one, up to MOST, and each that was worth it takes a part of
- * that back: in bad company less than a thousandth of the requests pays for a window, in good company all of them
- * spin. */
+ * Waking a sleeping thread costs as much as a short request, and several times that on a core that has halted. It
+ * costs nothing if the thread is still spinning. But spinning helps only if the other side works on another core. If
+ * both share a core (the machine is busy, or the kernel placed them so), each waits for the other to give up, and a
+ * request takes as long as both windows. Neither side can see which case it is, but both can see how a wait ended.
+ * So each spin in vain doubles the number of waits before the next try, up to MOST, and each successful spin takes a
+ * part of that back. On a shared core less than a thousandth of the requests then pays for a window; on separate
+ * cores all of them spin. */
 #include "ipc/spin.h"
 
 enum { FEWEST = 8, MOST = 4096, FORGET = 16 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Spin: whether to look for the next packet for a moment before sleeping until it comes.
+/* Spin: decides whether to poll for the next packet for a moment before sleeping.
  *
- * Whoever waits asks inf_spin_is_due, looks around for at most window_ns if so, and says with inf_spin_note how the
- * wait ended. One thread at a time; no clock inside. */
+ * A waiting thread asks inf_spin_is_due. If true, it polls for at most window_ns. Then it reports with inf_spin_note
+ * how the wait ended. One thread at a time; no clock inside. */
 #ifndef IPC_SPIN_H
 #define IPC_SPIN_H
 
@@ -10,18 +10,18 @@
 #include <stdint.h>
 
 struct inf_spin {
-	uint64_t window_ns; /* 0: never */
-	uint32_t n_soon;    /* waits in a row that were short, or likely to be */
-	uint32_t n_needed;  /* of those, before it is worth a try */
+	uint64_t window_ns; /* 0: never spin */
+	uint32_t n_soon;    /* consecutive waits that were short, or likely to be */
+	uint32_t n_needed;  /* short waits needed before the next spin */
 };
 
 void inf_spin_init(struct inf_spin *spin, uint64_t window_ns);
-/* Whether the wait that begins now is worth it. */
+/* Whether to spin in the wait that begins now. */
 bool inf_spin_is_due(const struct inf_spin *spin);
-/* A wait has ended. @has_spun: it was looked around for; then @is_soon says whether the packet came in that time.
- * Else @is_soon says whether it would have been a wait to try it in. */
+/* A wait has ended. @has_spun: the thread polled; then @is_soon says whether the packet came within the window.
+ * Without a spin @is_soon says whether a spin would have been worth a try. */
 void inf_spin_note(struct inf_spin *spin, bool is_soon, bool has_spun);
-/* Between two looks: let the core rest for some cycles. */
+/* Pause the core for some cycles between two polls. */
 void inf_spin_relax(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The channel over a socketpair, with a peer that does what peers should not. Every test counts the process's
+/* The channel over a socketpair, with a peer that does what a peer should not do. Every test counts the process's
  * descriptors before and after. */
 #include "ipc/channel.h"
 #include "runtime/platform/platform.h"
@@ -59,7 +59,7 @@ static int tear_down(void **state)
 	return n_open_fds() == n_fds_before ? 0 : -1;
 }
 
-/* As a peer: any bytes with any number of descriptors, all of them copies of one. */
+/* Send bytes as the peer, with any number of descriptors, all duplicates of one. */
 static void peer_send(const void *bytes, size_t n_bytes, size_t n_fds)
 {
 	static union {
@@ -113,7 +113,7 @@ static void packets_travel_with_descriptors(void **state)
 
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	assert_int_equal(inf_channel_send(&channel, "answer", 6, ends, 2), 0);
-	inf_close_fds(ends, 2); /* they stayed ours */
+	inf_close_fds(ends, 2); /* the descriptors stayed the caller's */
 	struct inf_channel other;
 	int copy = dup(peer);
 	assert_int_equal(inf_channel_init(&other, copy, 0, et_platform_allocator()), 0);
@@ -124,7 +124,7 @@ static void packets_travel_with_descriptors(void **state)
 	inf_channel_deinit(&other);
 }
 
-static void truncation_breaks_it(void **state)
+static void a_truncated_packet_breaks_the_channel(void **state)
 {
 	int fds[INF_MAX_PACKET_FDS];
 	size_t n_bytes, n_fds;
@@ -133,17 +133,17 @@ static void truncation_breaks_it(void **state)
 	assert_int_equal(n_fds, 0);
 }
 
-static void too_many_descriptors_break_it(void **state)
+static void too_many_descriptors_break_the_channel(void **state)
 {
 	if (getenv("INFERD_EMULATED"))
-		skip(); /* qemu's user mode has room for more descriptors than it was given, and hides MSG_CTRUNC */
+		skip(); /* qemu-user receives more descriptors than there is room for, and hides MSG_CTRUNC */
 	peer_send("x", 1, 17);
 	assert_receives(INF_CHANNEL_E_BROKEN);
 	peer_send("x", 1, 253);
 	assert_receives(INF_CHANNEL_E_BROKEN);
 }
 
-static void empty_packets_end_it(void **state)
+static void an_empty_packet_is_the_end(void **state)
 {
 	peer_send("", 0, 0);
 	assert_receives(INF_CHANNEL_E_CLOSED);
@@ -163,8 +163,8 @@ static void end_of_file(void **state)
 	assert_int_equal(inf_channel_flush(&channel), 0);
 }
 
-/* What a peer said before it hung up arrives, also when it had not read everything itself. */
-static void last_words(void **state)
+/* Packets that a peer sent before it hung up still arrive, even if it had not read everything itself. */
+static void packets_before_a_hang_up_arrive(void **state)
 {
 	int fds[INF_MAX_PACKET_FDS];
 	size_t n_bytes, n_fds;
@@ -178,7 +178,7 @@ static void last_words(void **state)
 	assert_receives(INF_CHANNEL_E_CLOSED);
 }
 
-static void closed_is_closed(void **state)
+static void a_closed_channel_stays_closed(void **state)
 {
 	inf_channel_close(&channel);
 	inf_channel_close(&channel);
@@ -188,7 +188,7 @@ static void closed_is_closed(void **state)
 	assert_int_equal(inf_channel_flush(&channel), INF_CHANNEL_E_CLOSED);
 }
 
-static void bad_sizes_are_our_own_fault(void **state)
+static void bad_sizes_answer_einval(void **state)
 {
 	assert_int_equal(inf_channel_send(&channel, packet, 0, NULL, 0), -EINVAL);
 	assert_int_equal(inf_channel_send(&channel, packet, INF_MAX_PACKET + 1, NULL, 0), -EINVAL);
@@ -197,7 +197,7 @@ static void bad_sizes_are_our_own_fault(void **state)
 	assert_int_equal(inf_channel_send(&channel, packet, 1, fds, 17), -EINVAL);
 }
 
-/* A peer that does not read: the queue fills, says so, and drains in order when it reads again. */
+/* A peer that does not read: the queue fills, the answers say so, and it drains in order when the peer reads again. */
 static void waiting_packets_keep_their_order(void **state)
 {
 	int ends[2], rc;
@@ -210,7 +210,7 @@ static void waiting_packets_keep_their_order(void **state)
 		if (rc == INF_CHANNEL_E_FULL)
 			break;
 		assert_true(rc == 0 || (rc == INF_CHANNEL_PENDING));
-		assert_true(rc == INF_CHANNEL_PENDING || !n_pending); /* never past one that waits */
+		assert_true(rc == INF_CHANNEL_PENDING || !n_pending); /* never past a packet that waits */
 		n_pending += rc == INF_CHANNEL_PENDING;
 	}
 	assert_true(n_pending > 10 && n_pending <= 65);
@@ -235,7 +235,7 @@ static void waiting_packets_keep_their_order(void **state)
 	inf_channel_deinit(&other);
 }
 
-/* Take all packets that have come at the peer's end, and the queue's. */
+/* Receive everything at the peer's end, queued packets included. */
 static void read_all(void)
 {
 	struct inf_channel other;
@@ -253,14 +253,14 @@ static void read_all(void)
 	inf_channel_deinit(&other);
 }
 
-/* A descriptor is dear: a peer that does not read gets few of them, one that reads as many as it likes. */
-static void unread_descriptors_are_few(void **state)
+/* A peer that does not read gets only a few descriptors; one that reads gets as many as it likes. */
+static void unread_descriptors_are_limited(void **state)
 {
 	if (getenv("INFERD_EMULATED"))
-		skip(); /* qemu's user mode does not know how much of a socket is unread */
+		skip(); /* qemu-user does not know how many bytes of a socket are unread */
 	int fd = dup(peer), n = 0, rc;
 	channel.is_wary = true;
-	/* while it reads there may be any number, and something unread all the time */
+	/* while the peer reads there is no limit, even if something is always unread */
 	for (int i = 0; i < 1000; i++) {
 		assert_int_equal(inf_channel_send(&channel, "x", 1, &fd, 1), 0);
 		if (i % 10 == 9)
@@ -270,11 +270,12 @@ static void unread_descriptors_are_few(void **state)
 		n++;
 	assert_int_equal(rc, INF_CHANNEL_E_FULL);
 	assert_int_equal(n, INF_CHANNEL_MAX_UNREAD_FDS);
-	assert_int_equal(inf_channel_send(&channel, "x", 1, NULL, 0), 0); /* others still go */
+	/* packets without descriptors are still sent */
+	assert_int_equal(inf_channel_send(&channel, "x", 1, NULL, 0), 0);
 	read_all();
 	assert_int_equal(inf_channel_send(&channel, "x", 1, &fd, 1), 0);
 	read_all();
-	/* fewer still that wait in the queue, where each is one of this process */
+	/* the queue takes fewer: each is a descriptor of this process */
 	while ((rc = inf_channel_send(&channel, packet, 4096, NULL, 0)) == 0)
 		;
 	assert_int_equal(rc, INF_CHANNEL_PENDING);
@@ -287,7 +288,8 @@ static void unread_descriptors_are_few(void **state)
 	close(fd);
 }
 
-/* One that reads steadily is never taken for one that does not, however much is on the way and whatever its size. */
+/* A peer that reads steadily is never mistaken for one that does not, whatever the number and size of unread
+ * packets. */
 static void steady_readers_get_descriptors(void **state)
 {
 	static const size_t sizes[] = { 1, 24, 96, 768, 2000 };
@@ -316,14 +318,14 @@ static void steady_readers_get_descriptors(void **state)
 	close(fd);
 }
 
-/* A file that holds much counts for what it holds. */
-static void unread_files_are_small(void **state)
+/* A large file counts with its size. */
+static void unread_files_are_limited(void **state)
 {
 	if (getenv("INFERD_EMULATED"))
 		skip();
 	int fd = memfd_create("large", MFD_CLOEXEC), empty = memfd_create("empty", MFD_CLOEXEC);
 	assert_true(fd >= 0 && empty >= 0);
-	for (size_t at = 0; at < MAX_WAITING; at += sizeof packet) /* all that may wait */
+	for (size_t at = 0; at < MAX_WAITING; at += sizeof packet) /* the whole limit for waiting bytes */
 		assert_int_equal(write(fd, packet, sizeof packet), sizeof packet);
 	assert_int_equal(ftruncate(empty, 1 << 30), 0);
 	channel.is_wary = true;
@@ -337,7 +339,7 @@ static void unread_files_are_small(void **state)
 	close(empty);
 }
 
-static void waiting_packets_go_with_it(void **state)
+static void closing_drops_waiting_packets(void **state)
 {
 	int fd = dup(peer), rc;
 	do {
@@ -356,7 +358,7 @@ struct sender {
 	uint32_t number;
 };
 
-/* What a worker does: send, and leave what waits to the one who polls. */
+/* A worker's part: send, and leave waiting packets to the thread that polls. */
 static void *send_many(void *arg)
 {
 	struct sender *sender = arg;
@@ -388,7 +390,7 @@ static void two_threads_send(void **state)
 		inf_channel_flush(&channel);
 		while (recv(peer, words, sizeof words, MSG_DONTWAIT) == sizeof words) {
 			assert_in_range(words[0], 0, 1);
-			assert_int_equal(words[1], next[words[0]]++); /* each thread's own order holds */
+			assert_int_equal(words[1], next[words[0]]++); /* each thread's own order is kept */
 			n++;
 		}
 	}
@@ -396,7 +398,7 @@ static void two_threads_send(void **state)
 		pthread_join(senders[i].thread, NULL);
 }
 
-/* The session ends while a worker answers. */
+/* The session ends while a worker sends. */
 static void closing_while_sending(void **state)
 {
 	struct sender sender = { .number = 0 };
@@ -456,7 +458,7 @@ static void waiting_ends_with_a_packet(void **state)
 	assert_int_equal(w.n_bytes, 5);
 	assert_int_equal(w.n_fds, 0);
 	assert_memory_equal(packet, "hello", 5);
-	assert_receives(INF_CHANNEL_AGAIN); /* a descriptor that can wait need not */
+	assert_receives(INF_CHANNEL_AGAIN); /* a descriptor that can wait is not sent at once */
 }
 
 static void waiting_ends_with_the_peer(void **state)
@@ -499,16 +501,16 @@ static void listen_and_connect(void **state)
 	inf_channel_deinit(&one);
 	close(fd);
 
-	/* somebody answers there */
+	/* a process answers there */
 	assert_int_equal(inf_channel_listen(path, 0660), -EADDRINUSE);
-	/* nobody any more: the daemon that made it is gone */
+	/* no process any more: the daemon that made it has ended */
 	close(listener);
 	assert_int_equal(inf_channel_connect(path), -ECONNREFUSED);
 	listener = inf_channel_listen(path, 0600);
 	assert_true(listener >= 0);
 	close(listener);
 	unlink(path);
-	/* no socket: somebody's file stays */
+	/* not a socket: the file stays */
 	close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
 	assert_int_equal(inf_channel_listen(path, 0600), -EEXIST);
 	assert_int_equal(stat(path, &st), 0);
@@ -523,7 +525,7 @@ static void listen_and_connect(void **state)
 	assert_int_equal(inf_channel_connect(""), -EINVAL);
 }
 
-/* Send @n_bytes (none at all: 0) beside a descriptor, if so wanted, from the peer. */
+/* Send @n_bytes (0: an empty packet) from the peer, with a descriptor if asked. */
 static void send_from_peer(size_t n_bytes, bool has_fd)
 {
 	static uint8_t bytes[16384];
@@ -545,17 +547,17 @@ static void send_from_peer(size_t n_bytes, bool has_fd)
 	assert_int_equal(sendmsg(peer, &message, MSG_NOSIGNAL), n_bytes);
 }
 
-/* What nobody has read may keep whoever closes it, wherever in it that is; else it does not. */
+/* A descriptor anywhere in the unread packets is found, and none is found if there is none. */
 static void unread_descriptors_are_seen(void **state)
 {
 	static const size_t sizes[] = { 1, 0, 4096, 0, 0, 4097, 16384, 24 };
 	enum { N = sizeof sizes / sizeof *sizes };
 	if (getenv("INFERD_EMULATED"))
-		skip();                            /* qemu's user mode can't look at packets one after the other */
-	for (size_t with = 0; with <= N; with++) { /* which one has it; the last time none */
+		skip();                            /* qemu-user cannot peek at packets one after the other */
+	for (size_t with = 0; with <= N; with++) { /* which packet has the descriptor; in the last round none */
 		for (size_t i = 0; i < N; i++)
 			send_from_peer(sizes[i], i == with);
-		if (with % 2) { /* it has hung up */
+		if (with % 2) { /* the peer has hung up */
 			close(peer);
 			peer = -1;
 		}
@@ -570,11 +572,11 @@ static void unread_descriptors_are_seen(void **state)
 	int fd = inf_channel_detach(&channel);
 	assert_false(inf_channel_has_unread_fds(fd));
 	close(fd);
-	assert_true(inf_channel_has_unread_fds(-1)); /* nobody knows */
+	assert_true(inf_channel_has_unread_fds(-1)); /* unknown */
 }
 
-/* Looking at what comes next takes nothing of it and opens nothing. */
-static void what_comes_next_is_seen(void **state)
+/* Peeking at the next packet neither takes it nor opens its descriptors. */
+static void peeking_takes_nothing(void **state)
 {
 	static const size_t n_fds[] = { 0, 1, 253, 0 };
 	int fds[INF_CHANNEL_MAX_FDS];
@@ -603,7 +605,7 @@ static void what_comes_next_is_seen(void **state)
 	assert_true(has_fds);
 	assert_int_equal(inf_channel_receive_all(&channel, packet, sizeof packet, &n_bytes, fds, &n), 0);
 	inf_close_fds(fds, n);
-	assert_int_equal(inf_channel_peek(&channel, &has_fds), 0); /* the end */
+	assert_int_equal(inf_channel_peek(&channel, &has_fds), 0); /* the end of the stream */
 	assert_false(has_fds);
 }
 
@@ -611,24 +613,24 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(packets_travel_with_descriptors, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(truncation_breaks_it, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(too_many_descriptors_break_it, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(empty_packets_end_it, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_truncated_packet_breaks_the_channel, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(too_many_descriptors_break_the_channel, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(an_empty_packet_is_the_end, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(end_of_file, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(last_words, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(closed_is_closed, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(bad_sizes_are_our_own_fault, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(packets_before_a_hang_up_arrive, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_closed_channel_stays_closed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(bad_sizes_answer_einval, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(waiting_packets_keep_their_order, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(unread_descriptors_are_few, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(unread_descriptors_are_limited, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(steady_readers_get_descriptors, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(unread_files_are_small, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(waiting_packets_go_with_it, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(unread_files_are_limited, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(closing_drops_waiting_packets, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(two_threads_send, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(closing_while_sending, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(waiting_ends_with_a_packet, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(waiting_ends_with_the_peer, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(unread_descriptors_are_seen, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(what_comes_next_is_seen, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(peeking_takes_nothing, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(listen_and_connect, set_up, tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

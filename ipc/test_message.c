@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages there and back, and messages that nobody should have sent.
+/* Messages encoded and decoded again, and messages that no correct peer sends.
  *
- * That every field travels is shown by counting: all of a message's fields are set, so as many field numbers as
- * inferd.proto has must be in the packet, and decoding it and encoding the result must give the same bytes again. */
+ * Every field travels; the test shows it by counting. It sets all fields of a message, so the packet must contain as
+ * many field numbers as inferd.proto has, and decoding and encoding again must give the same bytes. */
 #include "ipc/message.h"
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
@@ -48,7 +48,7 @@ static uint64_t varint(const uint8_t **at)
 	}
 }
 
-/* How many different fields a message has in the packet; the body of field @number in *ret_body, if wanted. */
+/* Count the different fields of a message in the packet; *ret_body (may be NULL) is the body of field @number. */
 static int count_fields(const uint8_t *bytes, size_t n_bytes, uint32_t number, const uint8_t **ret_body,
 	size_t *ret_n_body)
 {
@@ -85,7 +85,7 @@ static int count_fields(const uint8_t *bytes, size_t n_bytes, uint32_t number, c
 	return n_fields;
 }
 
-/* Decoded, in @codec; @n_fields is how many the body must have. */
+/* Decode the packet with @codec; the body must have @n_fields fields. */
 static struct inf_request request_and_back(const struct inf_request *request, int n_fields)
 {
 	struct et_diag diag = { "" };
@@ -331,7 +331,8 @@ static void unknown_bodies_keep_their_id(void **state)
 	assert_int_equal(decode("", 0, &request, &diag), 0);
 
 	struct inf_reply reply;
-	static const char strange[] = "\x08\x2a\x10\x63\xba\x06\x01\x01"; /* status 99 and a body from the future */
+	/* an unknown status, and a body from a future version */
+	static const char strange[] = "\x08\x2a\x10\x63\xba\x06\x01\x01";
 	assert_int_equal(inf_message_decode_reply(&reply, strange, sizeof strange - 1, &codec, &diag), 0);
 	assert_int_equal(reply.id, 42);
 	assert_int_equal(reply.status, INF_UNKNOWN);
@@ -373,7 +374,7 @@ static void fields_out_of_bounds_are_named(void **state)
 		"a\0b",
 		"MethodOpen.model: not a string");
 	INVALID("\x08\x07\x5a\x04\x0a\x02\xc3\x28", "MethodOpen.model: not a string");
-	INVALID("\x08\x07\x5a\x04\x0a\x02\xc0\x80", "MethodOpen.model");         /* over-long NUL */
+	INVALID("\x08\x07\x5a\x04\x0a\x02\xc0\x80", "MethodOpen.model");         /* an overlong NUL */
 	INVALID("\x08\x07\x5a\x05\x0a\x03\xed\xa0\x80", "MethodOpen.model");     /* surrogate */
 	INVALID("\x08\x07\x5a\x06\x0a\x04\xf4\x90\x80\x80", "MethodOpen.model"); /* beyond U+10FFFF */
 	INVALID("\x08\x07\x5a\x03\x0a\x01\xe2", "MethodOpen.model");             /* cut short */
@@ -396,7 +397,7 @@ static void fields_out_of_bounds_are_named(void **state)
 	assert_invalid(seventeen, sizeof seventeen, "Slot.shape: too many entries");
 }
 
-/* Two bytes can ask for a struct of a hundred: what a packet may cost is bounded. */
+/* Two bytes can ask for a struct of a hundred bytes: the memory per packet is bounded. */
 static void amplification_is_bounded(void **state)
 {
 	struct inf_request request;
@@ -477,7 +478,7 @@ static void large_replies_are_attached(void **state)
 	assert_int_equal(inner.repository_index.n_models, N);
 	assert_string_equal(inner.repository_index.models[N - 1].name, "model number 4999");
 
-	/* another one's, one too short, one that could change */
+	/* another request's reply, one too short, one that is not sealed */
 	outer = (struct inf_reply){ .id = 8, .kind = INF_REPLY_ATTACHED, .attached = { outer.attached.byte_size } };
 	assert_int_equal(inf_message_decode_attached(&inner, &outer, fd, &codec, &diag), INF_MESSAGE_E_MALFORMED);
 	outer.id = 9;
@@ -557,7 +558,7 @@ static void steady_state_allocates_nothing(void **state)
 	inf_codec_deinit(&one);
 }
 
-/* Every packet above with each byte changed, and cut at each length: an answer, never a crash. */
+/* Every packet above with each byte changed, and cut at each length: always an answer, never a crash. */
 static void damaged_packets_are_answered(void **state)
 {
 	struct inf_request request = { .id = 3,
@@ -576,7 +577,7 @@ static void damaged_packets_are_answered(void **state)
 			packet[i] = kept ^ (uint8_t)(1 << bit);
 			int rc = inf_message_decode_request(&back, packet, n_bytes, &codec, NULL);
 			assert_in_range(rc, 0, INF_MESSAGE_E_INVALID);
-			if (!rc) /* whatever was accepted can be said again */
+			if (!rc) /* a message that was accepted can be encoded again */
 				assert_int_equal(inf_message_encode_request(&back, again, &n_again, &second, NULL), 0);
 		}
 		packet[i] = kept;

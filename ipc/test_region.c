@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Regions: what is made, what is refused and why, and who keeps them alive. */
+/* Regions: making and importing them, the reasons for a refusal, and the references that keep them alive. */
 #include "ipc/region.h"
 #include "tests/support/dma_buf.h"
 
@@ -33,7 +33,7 @@ static int sealed_memory(size_t n_bytes, int seals)
 	return fd;
 }
 
-/* The answer; @fd stays open, since it was refused. Closes it. */
+/* Import @fd, expect a refusal, and return the reason. @fd stays open after a refusal; closes it. */
 static int refused(int fd, size_t n_bytes)
 {
 	struct inf_region *region = NULL;
@@ -52,7 +52,7 @@ static void created_regions_are_shared_and_sealed(void **state)
 	assert_int_equal(ftruncate(region->fd, 0), -1);
 	assert_int_equal(ftruncate(region->fd, 1 << 20), -1);
 	assert_int_equal(fcntl(region->fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
-	assert_int_equal(pwrite(region->fd, "x", 1, 100), 1); /* as a client's mapping would */
+	assert_int_equal(pwrite(region->fd, "x", 1, 100), 1); /* like a client's mapping */
 	assert_int_equal(*(char *)inf_region_at(region, 100, 1), 'x');
 	assert_ptr_equal(inf_region_at(region, N_BYTES, 0), (char *)region->mapping.bytes + N_BYTES);
 	assert_null(inf_region_at(region, N_BYTES, 1));
@@ -60,7 +60,7 @@ static void created_regions_are_shared_and_sealed(void **state)
 	assert_null(inf_region_at(region, 1, UINT64_MAX));
 	assert_false(inf_region_faulted(region));
 
-	/* ours is acceptable as somebody's, too */
+	/* a region that we made is acceptable as a client's */
 	struct inf_region *other;
 	assert_int_equal(inf_region_import(&other, dup(region->fd), N_BYTES, et_platform_allocator()), 0);
 	assert_int_equal(*(char *)inf_region_at(other, 100, 1), 'x');
@@ -119,12 +119,12 @@ static void huge_pages_are_refused(void **state)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
 	if (fd < 0)
-		skip(); /* a kernel without them */
+		skip(); /* a kernel without huge pages */
 	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
 	assert_int_equal(refused(fd, 1), INF_REGION_E_HUGE);
 }
 
-/* A hole in the file passes the seals, but its pages come back as zeros: no fault. */
+/* A hole in the file passes the seal checks, but its pages come back as zeros: no fault. */
 static void holes_read_as_zeros(void **state)
 {
 	struct inf_region *region;
@@ -137,7 +137,7 @@ static void holes_read_as_zeros(void **state)
 	inf_region_unref(region);
 }
 
-/* Memory that a device fills: mapped, kept in step by begin and end, and of the size that it has. */
+/* A dma-buf: mapped, kept coherent by begin and end, and as large as its exporter made it. */
 static void dma_bufs_are_imported(void **state)
 {
 	size_t n_bytes = 4 * (size_t)sysconf(_SC_PAGESIZE);
@@ -169,8 +169,8 @@ static void dma_bufs_are_imported(void **state)
 	close(memory);
 }
 
-/* Asking for access to other memory is fine and does nothing. */
-static void access_to_memory_files(void **state)
+/* Access calls on other memory are fine and do nothing. */
+static void access_to_memory_files_does_nothing(void **state)
 {
 	struct inf_region *region;
 	assert_int_equal(inf_region_create(&region, N_BYTES, et_platform_allocator()), 0);
@@ -180,9 +180,9 @@ static void access_to_memory_files(void **state)
 	inf_region_unref(region);
 }
 
-/* A device that is never done is not waited for beyond the time given. A pipe stands for the buffer: it becomes ready as
- * one does, but does not know the request that follows. */
-static void access_waits_no_longer(void **state)
+/* The wait for a device that is never done ends at the given time. A pipe stands for the dma-buf: it becomes ready in
+ * the same way, but refuses the ioctl that follows. */
+static void access_waits_until_its_deadline(void **state)
 {
 	int ends[2];
 	assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
@@ -205,19 +205,18 @@ static void access_waits_no_longer(void **state)
 
 struct busy {
 	int epoll;
-	void *page; /* touching it waits until somebody fills it */
+	void *page; /* a touch waits until the other thread fills the page */
 	pthread_t waiter;
 };
 
 static void *wait_for_events(void *arg)
 {
 	const struct busy *b = arg;
-	epoll_wait(b->epoll, b->page, 1, -1); /* holds what belongs to the epoll while it writes there */
+	epoll_wait(b->epoll, b->page, 1, -1); /* a write that holds the epoll's lock meanwhile */
 	return NULL;
 }
 
-/* Of an epoll descriptor whose owner keeps it busy even the kernel's text about it has to wait: the daemon's loop must
- * not ask for that. */
+/* For an epoll descriptor whose owner keeps it busy even fdinfo has to wait: the daemon's loop must not read it. */
 static void a_busy_descriptor_is_not_asked(void **state)
 {
 	const size_t n_page = (size_t)sysconf(_SC_PAGESIZE);
@@ -236,7 +235,7 @@ static void a_busy_descriptor_is_not_asked(void **state)
 	struct pollfd fault = { .fd = faults, .events = POLLIN };
 	assert_int_equal(poll(&fault, 1, 30000), 1);
 
-	/* in a process of its own: it could not be ended here */
+	/* in a child process: a thread that blocks could not be ended here */
 	pid_t pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
@@ -268,8 +267,8 @@ int main(void)
 		cmocka_unit_test(huge_pages_are_refused),
 		cmocka_unit_test(holes_read_as_zeros),
 		cmocka_unit_test(dma_bufs_are_imported),
-		cmocka_unit_test(access_to_memory_files),
-		cmocka_unit_test(access_waits_no_longer),
+		cmocka_unit_test(access_to_memory_files_does_nothing),
+		cmocka_unit_test(access_waits_until_its_deadline),
 		cmocka_unit_test(a_busy_descriptor_is_not_asked),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

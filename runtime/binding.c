@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inputs and outputs of a run: checked, then bound or copied.
+/* Inputs and outputs of a run: check them, then bind or copy them.
  *
- * Checking changes nothing but the shapes of dynamic inputs in the frame, so a run that is refused has not touched
- * the Method's state. An io whose Plan allows it lies in the caller's memory, unless that memory is not aligned
- * for its type, or an output's overlaps what another input or output is bound to: then it is copied where
- * the program planned memory for it, and refused where not.
+ * A check changes nothing but the shapes of dynamic inputs in the frame, so a refused run has not touched the Method's
+ * state. If the Plan allows it (zero_copy), an input or output is bound: it lies in the caller's memory. It is copied
+ * instead if that memory is not aligned for its type, or if an output's memory overlaps another input or output. The
+ * copy needs memory that the program planned; without it the run is refused.
  *
- * A number among the inputs that no instruction reads was baked into the program when it was exported: another
- * value would be ignored in silence, so it is refused, as the original does for every number. */
+ * A scalar input that no instruction reads was baked into the program at export. Another value would be ignored
+ * silently, so it is refused. ExecuTorch compares every scalar input in this way. */
 #include "runtime/base/checked.h"
 #include "runtime/method_internal.h"
 
@@ -18,7 +18,7 @@ static const struct et_plan_tensor *plan_tensor(const struct et_plan *plan, uint
 	return &plan->tensors[plan->values[value_index].tensor];
 }
 
-static struct et_tensor *own_tensor(const struct et_run *run, uint32_t value_index)
+static struct et_tensor *frame_tensor(const struct et_run *run, uint32_t value_index)
 {
 	return &run->frame->tensors[run->frame->plan->values[value_index].tensor];
 }
@@ -36,7 +36,7 @@ static enum et_status check_input_tensor(struct et_run *run, uint32_t index)
 	const struct et_io_info *info = &plan->info.inputs[index];
 	const struct et_io *io = &run->inputs[index];
 	uint32_t value_index = plan->spec->inputs[index];
-	struct et_tensor *tensor = own_tensor(run, value_index);
+	struct et_tensor *tensor = frame_tensor(run, value_index);
 	char given[192], wanted[192];
 	size_t numel = 0;
 	if (io->n_dims != info->n_dims)
@@ -115,7 +115,7 @@ static void apply_input(struct et_run *run, uint32_t index)
 	default:
 		return;
 	}
-	struct et_tensor *tensor = own_tensor(run, value_index);
+	struct et_tensor *tensor = frame_tensor(run, value_index);
 	if (plan->info.inputs[index].zero_copy && is_aligned(io->tensor.data, tensor->type)) {
 		tensor->data = io->tensor.data;
 		return;
@@ -134,7 +134,7 @@ static bool overlaps(const struct et_io *a, size_t n_a, const struct et_io *b, s
 	return n_a && n_b && at_a && at_b && at_a < at_b + n_b && at_b < at_a + n_a;
 }
 
-/* Whether binding output @index would let it share memory with an input or another output. */
+/* Whether output @index, if bound, would share memory with an input or another output. */
 static bool is_shared(const struct et_run *run, uint32_t index)
 {
 	const struct et_plan_info *info = &run->method->plan->info;
@@ -199,7 +199,8 @@ static enum et_status finish_output_tensor(struct et_run *run, uint32_t index, c
 	if (n_bytes > io->tensor.n_bytes)
 		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT, "output %u: room for %zu bytes, but it takes %zu",
 			index, io->tensor.n_bytes, n_bytes);
-	memmove(io->tensor.data, tensor->data, n_bytes); /* both may be the caller's, who may overlap them */
+	/* memmove: both may be the caller's memory, which may overlap */
+	memmove(io->tensor.data, tensor->data, n_bytes);
 	io->copied = true;
 	run->n_copied_bytes += n_bytes;
 	return ET_OK;
@@ -229,7 +230,7 @@ static enum et_status finish_output(struct et_run *run, uint32_t index)
 	return ET_OK;
 }
 
-/* --- all of them ------------------------------------------------------------------------------------------- */
+/* --- all inputs and outputs -------------------------------------------------------------------------------- */
 
 enum et_status et_binding_check(struct et_run *run)
 {
@@ -250,7 +251,7 @@ void et_binding_apply(struct et_run *run)
 	for (uint32_t i = 0; i < plan->info.n_outputs; i++) {
 		run->outputs[i].copied = false;
 		if (can_bind_output(run, i))
-			own_tensor(run, plan->spec->outputs[i])->data = run->outputs[i].tensor.data;
+			frame_tensor(run, plan->spec->outputs[i])->data = run->outputs[i].tensor.data;
 	}
 }
 

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which values may be read before anything wrote them in this run: the state of a Method.
+/* The state of a Method: the values that an instruction may read before this run has written them.
  *
- * A forward analysis over all instructions. The fact it carries is a set of bits, "certainly written since the
- * run began", which grows along straight lines and is intersected where paths meet. There is
- *   - one bit a segment of planned memory, the arenas being cut at every planned tensor's start and end, so
- *     that what one tensor wrote counts for another that lies in the same place;
- *   - one bit a slot, for everything whose extent is not known beforehand: scalars, dynamic tensors, tensors
- *     that a move may rebind, views, and tensors without planned memory.
- * Bits are never taken away again but by a move, whose target becomes as written as its source.
+ * A forward data flow analysis over all instructions. The fact it carries is a bit set "certainly written since the run
+ * began". The set grows along straight code; where two paths meet, it is the intersection. There is
+ *   - one bit per segment of planned memory. Arenas are cut at every planned tensor's start and end, so a write through
+ *     one tensor counts for another tensor at the same place;
+ *   - one bit per value, for everything whose range is not known in advance: scalars, dynamic tensors, tensors that a
+ *     MoveCall may rebind, views, and tensors without planned memory.
+ * Only a move clears a bit: its target becomes as written as its source.
  *
- * Sets are kept only where a jump lands. A program made to be expensive (too many jumps times bits, or too
- * much work before nothing changes) is not refused: at its joins only what held at entry counts as written,
- * which is always true and at worst calls more of it state. In doubt, stateful. */
+ * Sets are stored only at jump destinations (joins). A program may be made expensive on purpose: too many jumps
+ * times bits, or too many sweeps before the facts are stable. It is not refused. Its joins then use only the set at
+ * entry. That is always correct; at worst more memory is called state than necessary. In doubt, a value is state. */
 #include "runtime/base/checked.h"
+#include "runtime/base/sort.h"
 #include "runtime/plan_internal.h"
 
 #include <string.h>
@@ -20,32 +21,32 @@
 enum {
 	MAX_SET_BYTES = 32 << 20,
 	MAX_SWEEPS = 64,
-	MAX_WORK = 1 << 24, /* words of sets that all sweeps together look at, but for the last two */
+	MAX_WORK = 1 << 24, /* words of sets that all sweeps may read, except the last two sweeps */
 	WORD_BITS = 64
 };
 
-/* The tensors of each arena by where they begin; segment numbers of those that have them. */
+/* A static planned tensor's segments. */
 struct range {
-	uint32_t first, n; /* segments */
+	uint32_t first, n; /* segment numbers */
 };
 
 struct join {
-	uint64_t *set; /* NULL: only what held at entry */
+	uint64_t *set; /* NULL: use the set at entry */
 	bool is_reached;
 };
 
 struct flow {
 	struct et_plan *plan;
 	struct et_pool pool;
-	struct range *ranges; /* one a slot; n = 0 where the slot has a bit of its own */
+	struct range *ranges; /* one per value; n = 0: the value has only its own bit */
 	uint32_t n_segments;
 	size_t n_words;
-	size_t n_work; /* words looked at so far */
+	size_t n_work; /* words read so far */
 	uint64_t *entry, *now;
-	uint32_t *join_of; /* one an instruction, and one for the end */
+	uint32_t *join_of; /* one per instruction, and one for the end; 0: no join */
 	struct join *joins;
 	uint32_t n_joins;
-	bool is_final; /* the facts are stable: mark what is state */
+	bool is_final; /* the facts are stable: this sweep marks what is state */
 	bool is_coarse;
 };
 
@@ -82,7 +83,7 @@ static bool bits_all(const uint64_t *set, size_t first, size_t n)
 	return true;
 }
 
-static size_t own_bit(const struct flow *flow, uint32_t value_index)
+static size_t value_bit(const struct flow *flow, uint32_t value_index)
 {
 	return (size_t)flow->n_segments + value_index;
 }
@@ -120,7 +121,7 @@ static bool cut_arenas(struct flow *flow)
 		}
 		if (!n)
 			continue;
-		et_sort_items(cuts, room, n);
+		et_sort_by_key(cuts, room, n);
 		uint32_t segment = flow->n_segments;
 		for (size_t i = 0; i < n; i++) {
 			const struct et_tensor_spec *tensor = spec->values[cuts[i].index].tensor;
@@ -144,7 +145,7 @@ static bool is_written(struct flow *flow, uint32_t value_index)
 	flow->n_work += range->n / WORD_BITS + 1;
 	if (range->n)
 		return bits_all(flow->now, range->first, range->n);
-	return bits_all(flow->now, own_bit(flow, value_index), 1);
+	return bits_all(flow->now, value_bit(flow, value_index), 1);
 }
 
 static void set_written(struct flow *flow, uint64_t *set, uint32_t value_index)
@@ -152,13 +153,13 @@ static void set_written(struct flow *flow, uint64_t *set, uint32_t value_index)
 	const struct range *range = &flow->ranges[value_index];
 	flow->n_work += range->n / WORD_BITS + 1;
 	bits_set(set, range->first, range->n);
-	bits_set(set, own_bit(flow, value_index), 1);
+	bits_set(set, value_bit(flow, value_index), 1);
 }
 
-/* What @slot holds may have come through another tensor in the same place. */
+/* Note if the bytes of @value_index may come from another tensor at the same place. */
 static void note_borrowing(struct flow *flow, uint32_t value_index)
 {
-	if (flow->is_final && !bits_all(flow->now, own_bit(flow, value_index), 1))
+	if (flow->is_final && !bits_all(flow->now, value_bit(flow, value_index), 1))
 		flow->plan->values[value_index].is_borrowing = true;
 }
 
@@ -188,7 +189,7 @@ static void move(struct flow *flow, uint32_t from, uint32_t to)
 		return;
 	}
 	note_borrowing(flow, from);
-	size_t bit = own_bit(flow, to); /* a move's target never has segments */
+	size_t bit = value_bit(flow, to); /* a move's target never has segments */
 	if (is_written(flow, from))
 		bits_set(flow->now, bit, 1);
 	else
@@ -206,7 +207,7 @@ static void make_entry(struct flow *flow)
 			holds |= value->tensor->storage == ET_STORAGE_CONSTANT ||
 				 (value->tensor->n_bytes == 0 && value->tensor->storage == ET_STORAGE_PLANNED);
 		else
-			holds |= !facts->is_written; /* keeps the value it was exported with */
+			holds |= !facts->is_written; /* unchanged since the export */
 		if (holds)
 			set_written(flow, flow->entry, value_index);
 	}
@@ -239,7 +240,7 @@ static bool find_joins(struct flow *flow)
 	return true;
 }
 
-/* What holds now also comes in at @join. True if that changed what is known there. */
+/* Merge the current set into @join. True if that changed the join. */
 static bool arrive(struct flow *flow, struct join *join)
 {
 	bool changed = !join->is_reached;
@@ -261,7 +262,7 @@ static bool arrive(struct flow *flow, struct join *join)
 	return changed;
 }
 
-/* 1 or 0 where the condition is a Bool that nothing ever writes, else -1. */
+/* 1 or 0 if the condition is a Bool that no instruction writes, else -1. */
 static int fixed_condition(const struct et_plan *plan, uint32_t value_index)
 {
 	const struct et_value_spec *value = &plan->spec->values[value_index];
@@ -270,7 +271,7 @@ static int fixed_condition(const struct et_plan *plan, uint32_t value_index)
 	return value->b;
 }
 
-/* Once through all instructions; true if a join that lies behind learned something. */
+/* One pass over all instructions. True if a join earlier in the program changed, so another sweep is needed. */
 static bool sweep(struct flow *flow)
 {
 	const struct et_plan *plan = flow->plan;
@@ -328,12 +329,12 @@ static bool analyse(struct flow *flow)
 	if (!flow->entry || !flow->now || !find_joins(flow))
 		return false;
 	make_entry(flow);
-	/* Where all jumps lead forwards, everything that arrives at a join is there before it. */
+	/* If all jumps go forward, every path to a join is complete before the join: one sweep is enough. */
 	flow->is_final = !plan->has_back_jump;
 	for (int n = 0; sweep(flow); n++) {
 		if (n < MAX_SWEEPS && flow->n_work < MAX_WORK)
 			continue;
-		/* facts are not stable: take what is always true, and everything as reachable */
+		/* the facts are not stable: use the set at entry, and treat every join as reachable */
 		flow->is_coarse = true;
 		for (uint32_t j = 1; j <= flow->n_joins; j++)
 			flow->joins[j].is_reached = true;
@@ -346,9 +347,9 @@ static bool analyse(struct flow *flow)
 	return true;
 }
 
-/* A tensor that is state through a slot that may refer to others makes those state too; a scalar that nothing
- * writes is none. */
-static void settle(struct et_plan *plan)
+/* Draw the consequences. If a value that may refer to other tensors is state, so is its whole alias class. A scalar
+ * that no instruction writes is not state. */
+static void spread_state(struct et_plan *plan)
 {
 	struct et_plan_value *values = plan->values;
 	uint32_t n = plan->spec->n_values;
@@ -366,7 +367,7 @@ static void settle(struct et_plan *plan)
 		if (value->tensor->constant || value->tensor->arena == plan->shared_arena)
 			values[value_index].is_state = true;
 		if (value->tensor->storage != ET_STORAGE_PLANNED)
-			values[value_index].is_state = false; /* it has no memory of its own to keep */
+			values[value_index].is_state = false; /* no memory of its own */
 	}
 }
 
@@ -378,6 +379,6 @@ enum et_status et_dataflow_run(struct et_plan *plan, const struct et_allocator *
 	et_pool_deinit(&flow.pool);
 	if (!is_done)
 		return et_plan_no_memory(diag);
-	settle(plan);
+	spread_state(plan);
 	return ET_OK;
 }

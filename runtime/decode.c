@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From a method's instructions to ones that can be run: kernels found, arguments checked, payloads compiled.
+/* Decoding a method's instructions: find the kernels, check the arguments, let delegates compile their payloads.
  *
- * The Program has checked every index; this file checks every meaning: that an operator exists and its
- * arguments are of the kinds that its kernel relies on, that nothing writes to a constant, that a move
- * does not turn a number into a tensor. What can only be known while running (a slot that a move may
- * rebind, memory that a FreeCall may have taken) becomes a `struct et_check` of the instruction, so that
- * the many instructions without such arguments pay nothing.
+ * The Program has checked every index. This file checks every meaning: operators exist, arguments have the kinds that
+ * the kernels rely on, no instruction writes to a constant, no move turns a number into a tensor. Some facts are known
+ * only during a run: what a MoveCall put into a value, or whether a FreeCall has released memory. They become a `struct
+ * et_check` of the instruction, so that the many instructions without such arguments cost nothing extra.
  *
- * Moves of lists are refused: a list's items decide what an instruction reads, and the data flow analysis
- * relies on knowing them. No exporter makes them. */
+ * Moves of lists are refused. A list's items decide what an instruction reads, and the data flow analysis must know
+ * them. No exporter emits such moves. */
 #include "runtime/base/checked.h"
 #include "runtime/plan_internal.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Slots that one pass over all instructions may look at: lists are counted with their items; and arenas, for each of which
- * there are passes over all values. A program beyond this is made to waste time. */
+/* Limits against programs that are made to waste time. MAX_VISITS: values that one pass over all instructions may
+ * visit, items of lists included. MAX_ARENAS: there are passes over all values for each arena. */
 enum { MAX_VISITS = 1 << 26, MAX_ARENAS = 64 };
 
 bool et_tag_is_value_list(uint8_t tag)
@@ -29,7 +28,7 @@ bool et_tag_is_scalar(uint8_t tag)
 	return tag == ET_TAG_NONE || tag == ET_TAG_INT || tag == ET_TAG_BOOL || tag == ET_TAG_DOUBLE;
 }
 
-/* --- walking the arguments -------------------------------------------------------------------------- */
+/* --- visiting arguments ----------------------------------------------------------------------------- */
 
 static void visit_value(const struct et_plan *plan, uint32_t value_index, unsigned access, et_access_fn fn, void *arg)
 {
@@ -65,7 +64,7 @@ void et_plan_visit(const struct et_plan *plan, const struct et_plan_instruction 
 
 /* --- values ------------------------------------------------------------------------------------------- */
 
-/* Kernels read elements where they lie. */
+/* Kernels access elements in place, so offsets must be aligned. */
 static enum et_status check_values(const struct et_method_spec *spec, struct et_diag *diag)
 {
 	for (uint32_t value_index = 0; value_index < spec->n_values; value_index++) {
@@ -78,9 +77,9 @@ static enum et_status check_values(const struct et_method_spec *spec, struct et_
 	return ET_OK;
 }
 
-/* --- names for a sentence ------------------------------------------------------------------------------ */
+/* --- names for an error text --------------------------------------------------------------------------- */
 
-/* As many as there is room for. */
+/* A list of names for an error text: as many as fit. */
 struct names {
 	char text[200];
 	size_t n_chars;
@@ -112,7 +111,7 @@ static const struct et_kernel *find_kernel(const struct et_registry *registry, c
 	return NULL;
 }
 
-/* All that are missing, in one sentence. */
+/* Name all missing operators in one sentence. */
 static enum et_status missing_operators(const struct et_plan *plan, const bool *is_used, uint32_t n_missing,
 	struct et_diag *diag)
 {
@@ -204,7 +203,7 @@ static enum et_status decode_move(struct et_plan *plan, uint32_t number, const s
 	if (et_tag_is_value_list(source) || et_tag_is_value_list(target))
 		return et_fail(diag, ET_E_NOT_SUPPORTED, "instruction %u: moves of lists are not supported", number);
 	if (source != target && !(et_tag_is_scalar(source) && et_tag_is_scalar(target)))
-		return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u: moves a %s to a slot that holds a %s",
+		return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u: moves a %s to a value that holds a %s",
 			number, et_tag_name(source), et_tag_name(target));
 	if (from->args[0] != from->args[1])
 		plan->values[from->args[1]].is_moved = true;
@@ -237,11 +236,12 @@ static enum et_status decode_one(struct et_plan *plan, uint32_t number, const st
 	case ET_OP_JUMP_FALSE: {
 		uint8_t tag = plan->spec->values[from->args[0]].tag;
 		if (tag != ET_TAG_TENSOR && !et_tag_is_scalar(tag))
-			return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u: the condition is a %s", number,
-				et_tag_name(tag));
+			return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u: the condition is a %s, not a Bool",
+				number, et_tag_name(tag));
 		if (from->index > plan->spec->n_instructions)
-			return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u: jumps to %u of %u", number,
-				from->index, plan->spec->n_instructions);
+			return et_fail(diag, ET_E_INVALID_PROGRAM,
+				"instruction %u: jumps to instruction %u, but there are %u", number, from->index,
+				plan->spec->n_instructions);
 		plan->has_back_jump |= from->index <= number;
 		return ET_OK;
 	}
@@ -346,7 +346,6 @@ struct et_payload et_payload_of(const struct et_program *program, const struct e
 {
 	const struct et_delegate_spec *spec = &method->delegates[index];
 	return (struct et_payload){
-		.struct_size = sizeof(struct et_payload),
 		.program = program,
 		.bytes = spec->payload,
 		.n_bytes = spec->n_bytes,
@@ -391,7 +390,7 @@ static enum et_status compile_one(struct et_plan *plan, uint32_t number, const s
 	const struct et_delegate_spec *spec = &plan->spec->delegates[number];
 	struct et_payload payload = et_payload_of(plan->program, plan->spec, number);
 	struct et_model *model = NULL;
-	struct et_model_info info = { .struct_size = sizeof info };
+	struct et_model_info info = { 0 };
 	if (!et_payload_set_options(&payload, options, delegate->ops->name, &plan->pool))
 		return et_plan_no_memory(diag);
 	enum et_status status = delegate->ops->compile(plan->registry->backends[delegate->backend].backend, &payload,
@@ -403,8 +402,9 @@ static enum et_status compile_one(struct et_plan *plan, uint32_t number, const s
 	delegate->info = info;
 	size_t n_args = (size_t)info.n_inputs + info.n_outputs;
 	if (n_args != spec->n_args)
-		return et_fail(diag, ET_E_INVALID_PROGRAM, "%s: delegate %u takes %u inputs and %u outputs, not %u",
-			spec->id, number, info.n_inputs, info.n_outputs, spec->n_args);
+		return et_fail(diag, ET_E_INVALID_PROGRAM,
+			"%s: delegate %u takes %u inputs and %u outputs, but is called with %u arguments", spec->id,
+			number, info.n_inputs, info.n_outputs, spec->n_args);
 	delegate->queue = et_registry_queue(plan->registry, delegate->backend, info.device);
 	plan->n_stateful_delegates += info.is_stateful;
 	plan->info.n_delegate_bytes += info.n_bytes;

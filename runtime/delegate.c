@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What delegates have in common: the names of queues and how devices are numbered.
+/* The names and numbers of the queues behind which devices run.
  *
- * Every CPU device runs on the one queue cpu 0. The other kinds are numbered in the order in which the
- * registry lists the backends and each backend its devices, so that queue gpu1 means the same to the
- * Plan, the daemon and the administrator. */
+ * All CPU devices share the queue cpu0. GPUs and NPUs are numbered by kind, in the order in which the registry lists
+ * the backends and each backend its devices, so that queue gpu1 means the same to the Plan, the daemon and the
+ * administrator. */
 #include "runtime/plan.h"
 
 const char *et_queue_kind_name(enum et_queue_kind kind)
@@ -21,7 +21,7 @@ const char *et_queue_kind_name(enum et_queue_kind kind)
 
 static struct et_device device_of(const struct et_backend_entry *entry, uint32_t index)
 {
-	struct et_device device = { .struct_size = sizeof device };
+	struct et_device device = { 0 };
 	entry->ops->device(entry->backend, index, &device);
 	return device;
 }

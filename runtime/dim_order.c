@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* In which order of dimensions the tensors between instructions lie.
+/* The dim order of tensors that lie between delegates.
  *
- * Programs keep pictures channels first, delegates may want them last: then each transposes what it is given and what it
- * gives, and between two of them that is twice for nothing. Nobody else sees a tensor in between, so where all who touch
- * one would rather have it in another order, or are kernels to which it is the same (et_kernel.is_orderless), that is
- * how it lies: in the same bytes of the memory plan, since its elements are as many.
+ * Programs keep images channels first; a delegate may prefer channels last. Each delegate then transposes its inputs
+ * and outputs, so between two such delegates data is transposed twice for nothing. No client sees a tensor in between.
+ * So if everything that uses a tensor prefers the same other dim order, or is a kernel that works in any dim order
+ * (et_kernel.is_orderless), the tensor gets that dim order. It keeps its bytes in the memory plan, since the number of
+ * elements is the same.
  *
- * All tensors of one such kernel go together, and so on: a union-find over slots, in which one that can't be changed
- * holds back its whole group. Can't be: inputs and outputs, state, what a move or a view may reach, dynamic tensors, what
- * is no row-major tensor to begin with. And none can, if anything in the program may be read for what another tensor in its
- * place wrote (is_borrowing): such a program counts on where elements lie. */
+ * All tensors of such a kernel must change together, and so on through the program: a union-find over value indices
+ * makes groups, and one tensor that cannot change holds back its whole group. These cannot change: inputs and
+ * outputs, state, values that a move or a view may reach, dynamic tensors, tensors that are not row-major. If any
+ * value may be read for bytes that another tensor at the same place wrote (is_borrowing), nothing changes: such a
+ * program relies on where elements lie. */
 #include "runtime/dim_order.h"
 
 #include "runtime/base/checked.h"
@@ -21,15 +23,15 @@
 struct group {
 	uint32_t root;
 	bool is_fixed;
-	bool has_order; /* somebody wants it */
+	bool has_order; /* a delegate prefers this order */
 	uint8_t order[ET_MAX_DIMS];
 };
 
 struct ordering {
 	struct et_plan *plan;
-	struct group *groups; /* one a slot */
-	uint32_t *n_calls;    /* of each delegate */
-	uint32_t first;       /* slot of the visit, or ET_NO_VALUE */
+	struct group *groups; /* one per value */
+	uint32_t *n_calls;    /* one per delegate */
+	uint32_t first;       /* first tensor of the kernel call, or ET_NO_VALUE */
 	bool is_fixing;
 };
 
@@ -43,7 +45,7 @@ static uint32_t find(const struct ordering *o, uint32_t value_index)
 	return value_index;
 }
 
-static void want(struct group *group, const uint8_t *order)
+static void prefer(struct group *group, const uint8_t *order)
 {
 	if (group->has_order && memcmp(group->order, order, sizeof group->order) != 0)
 		group->is_fixed = true;
@@ -62,7 +64,7 @@ static void unite(struct ordering *o, uint32_t a, uint32_t b)
 	groups[b].root = a;
 	groups[a].is_fixed |= groups[b].is_fixed || values[a].tensor->n_dims != values[b].tensor->n_dims;
 	if (groups[b].has_order)
-		want(&groups[a], groups[b].order);
+		prefer(&groups[a], groups[b].order);
 }
 
 static bool is_row_major(const struct et_tensor_spec *tensor)
@@ -82,7 +84,7 @@ static bool can_change(const struct et_plan *plan, uint32_t value_index)
 	       !value->is_view && !value->is_freed;
 }
 
-/* False if no slot may be changed. */
+/* False if no tensor may change. */
 static bool make_groups(struct ordering *o)
 {
 	const struct et_plan *plan = o->plan;
@@ -115,11 +117,10 @@ static void on_access(void *arg, uint32_t value_index, unsigned access)
 
 static bool has_orders(const struct et_delegate_ops *ops)
 {
-	return ops->struct_size >= offsetof(struct et_delegate_ops, take_orders) + sizeof(ops->take_orders) &&
-	       ops->find_order && ops->take_orders;
+	return ops->preferred_order && ops->adopt_orders;
 }
 
-static void look_at_call(struct ordering *o, const struct et_plan_instruction *call)
+static void collect_call(struct ordering *o, const struct et_plan_instruction *call)
 {
 	const struct et_plan_delegate *delegate = &o->plan->delegates[call->index];
 	for (uint32_t a = 0; a < call->n_args; a++) {
@@ -129,20 +130,20 @@ static void look_at_call(struct ordering *o, const struct et_plan_instruction *c
 		if (value->tag != ET_TAG_TENSOR)
 			continue;
 		if (o->n_calls[call->index] == 1 && has_orders(delegate->ops) &&
-			delegate->ops->find_order(delegate->model, a, order, value->tensor->n_dims))
-			want(&o->groups[find(o, value_index)], order);
+			delegate->ops->preferred_order(delegate->model, a, order, value->tensor->n_dims))
+			prefer(&o->groups[find(o, value_index)], order);
 		else
 			o->groups[find(o, value_index)].is_fixed = true;
 	}
 }
 
-static void look(struct ordering *o)
+static void collect(struct ordering *o)
 {
 	const struct et_plan *plan = o->plan;
 	for (uint32_t i = 0; i < plan->spec->n_instructions; i++) {
 		const struct et_plan_instruction *instruction = &plan->instructions[i];
 		if (instruction->op == ET_OP_DELEGATE) {
-			look_at_call(o, instruction);
+			collect_call(o, instruction);
 		} else if (instruction->op == ET_OP_KERNEL) {
 			o->first = ET_NO_VALUE;
 			o->is_fixing = !plan->operators[instruction->index].kernel->is_orderless;
@@ -157,7 +158,7 @@ static bool is_changed(const struct ordering *o, uint32_t value_index)
 	return o->plan->spec->values[value_index].tag == ET_TAG_TENSOR && group->has_order && !group->is_fixed;
 }
 
-static enum et_status change(struct ordering *o, struct et_pool *scratch, struct et_diag *diag)
+static enum et_status apply(struct ordering *o, struct et_pool *scratch, struct et_diag *diag)
 {
 	struct et_plan *plan = o->plan;
 	for (uint32_t value_index = 0; value_index < plan->spec->n_values; value_index++) {
@@ -171,7 +172,7 @@ static enum et_status change(struct ordering *o, struct et_pool *scratch, struct
 		*to = *from;
 		memcpy(order, o->groups[find(o, value_index)].order, from->n_dims);
 		to->dim_order = order;
-		plan->values[value_index].instead = to;
+		plan->values[value_index].reordered = to;
 	}
 	for (uint32_t i = 0; i < plan->spec->n_instructions; i++) {
 		const struct et_plan_instruction *call = &plan->instructions[i];
@@ -184,7 +185,7 @@ static enum et_status change(struct ordering *o, struct et_pool *scratch, struct
 		for (uint32_t a = 0; a < call->n_args; a++)
 			if (is_changed(o, plan->args[call->first_arg + a]))
 				args[n++] = a;
-		enum et_status status = n ? delegate->ops->take_orders(delegate->model, args, n, diag) : ET_OK;
+		enum et_status status = n ? delegate->ops->adopt_orders(delegate->model, args, n, diag) : ET_OK;
 		if (status != ET_OK)
 			return status;
 	}
@@ -200,7 +201,7 @@ enum et_status et_order_run(struct et_plan *plan, const struct et_allocator *all
 	for (uint32_t d = 0; d < plan->spec->n_delegates; d++)
 		n += plan->delegates[d].is_called && has_orders(plan->delegates[d].ops);
 	if (n < 2)
-		return ET_OK; /* nobody to agree with */
+		return ET_OK; /* no second delegate to agree with */
 	et_pool_init(&pool, allocator);
 	o.groups = ET_POOL_NEW_ARRAY(&pool, struct group, plan->spec->n_values);
 	o.n_calls = ET_POOL_NEW_ARRAY(&pool, uint32_t, plan->spec->n_delegates);
@@ -210,8 +211,8 @@ enum et_status et_order_run(struct et_plan *plan, const struct et_allocator *all
 		for (uint32_t i = 0; i < plan->spec->n_instructions; i++)
 			if (plan->instructions[i].op == ET_OP_DELEGATE)
 				o.n_calls[plan->instructions[i].index]++;
-		look(&o);
-		status = change(&o, &pool, diag);
+		collect(&o);
+		status = apply(&o, &pool, diag);
 	}
 	et_pool_deinit(&pool);
 	return status;

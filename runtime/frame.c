@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A frame: the value table of one run and the memory of its activations.
+/* A frame: the value table of one run, and the memory for its activations.
  *
- * Everything that costs time is done when the frame is made: tensors point at their memory, every instruction's
- * argument pointers are resolved. What a run may change (volatile tensors' headers, dynamic shapes, scalars that
- * are written) is kept a second time, and et_frame_restore copies exactly that; so beginning a run of a thousand
- * instructions over constants and static tensors costs a few memcpy.
+ * All slow work is done when the frame is made: tensors get their memory, every instruction's argument pointers are
+ * resolved. What a run may change (headers of volatile tensors, dynamic shapes, scalars that are written) is stored a
+ * second time, and et_frame_restore copies exactly that. So beginning a run of a thousand instructions over constants
+ * and static tensors costs only a few memcpy.
  *
- * One piece from the small allocator holds it all, carved front to back; activations come from the arena
- * allocator, followed by padding that a delegate's vector reads may run into. */
+ * One allocation from the small allocator holds all tables, carved front to back. The activations come from the
+ * arena allocator, with padding behind them: a delegate's vector loads may read past the end. */
 #include "runtime/base/checked.h"
 #include "runtime/method_internal.h"
 
@@ -16,7 +16,7 @@
 enum { LINE = 64 };
 
 struct carving {
-	uint8_t *base; /* NULL to measure */
+	uint8_t *base; /* NULL: only measure */
 	size_t used;
 	bool overflowed;
 };
@@ -45,7 +45,7 @@ static void count_lists(const struct et_method_spec *spec, size_t *ret_n_lists, 
 	}
 }
 
-/* @frame may be a throw-away one when measuring. */
+/* Carve the tables. To measure, @frame may be a dummy. */
 static void carve_frame(struct et_frame *frame, const struct et_plan *plan, struct carving *carving)
 {
 	size_t n_lists, n_items;
@@ -147,7 +147,7 @@ static void make_tensors(struct et_frame *frame)
 		if (from->place == ET_PLACE_ACTIVATION)
 			to->data = frame->activations + from->offset;
 		if (from->place == ET_PLACE_CONSTANT) {
-			/* never written: the Plan refuses, or a check catches it */
+			/* the cast is safe: the Plan or a check at run time refuses writes to constants */
 			to->data = (void *)(uintptr_t)from->constant;
 			to->is_constant = true;
 		}

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Signatures and the search for a kernel by name.
+/* Kernel signatures, and the search for a kernel by name.
  *
- * A signature is parsed once, when a Plan is made; nothing here runs per instruction but the scratch
- * allocation. A malformed signature is a mistake in a table of ours or of a plug-in, so it is reported,
- * never trusted. */
+ * A signature is parsed once, when a Plan is made. A malformed signature is a mistake in one of our tables or in a
+ * plug-in's, so it is reported as an error, not trusted. During a run only et_kernel_scratch is used. */
 #include "runtime/kernel.h"
 
 #include <string.h>

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Aliases, lifetimes, and the arguments that must be looked at while running.
+/* Aliases, lifetimes, and the arguments that need a check before each call.
  *
- * Two slots alias when their tensors may share memory other than by the memory plan: a MoveCall makes its
- * target refer to the source's tensor, and a view kernel points its output into its first argument. Alias
- * classes are a union-find over slots, blind to order: coarse, and safe in every direction they are used.
+ * Two values alias if their tensors may share memory for a reason other than the memory plan: a MoveCall makes its
+ * target refer to the source's tensor, and a view kernel points its output into its first argument. Alias classes are a
+ * union-find over value indices that ignores the order of instructions: coarse, and every use of it stays on the safe
+ * side.
  *
- * A lifetime is the span of instructions from the first to the last that touches the slot. Without backward
- * jumps a run goes through instructions in ascending order, so spans that do not meet are never alive together.
- * Members of an alias class live and die together. */
+ * A value's lifetime goes from the first instruction that uses it to the last. Without backward jumps a run executes
+ * instructions in ascending order, so two values whose lifetimes do not meet are never alive together. All members
+ * of an alias class have the same lifetime. */
 #include "runtime/plan_internal.h"
 
 static uint32_t find_root(struct et_plan *plan, uint32_t value_index)
@@ -22,7 +23,7 @@ static uint32_t find_root(struct et_plan *plan, uint32_t value_index)
 
 uint32_t et_lifetime_root(const struct et_plan *plan, uint32_t value_index)
 {
-	return plan->values[value_index].alias; /* flattened by et_lifetime_run */
+	return plan->values[value_index].alias; /* et_lifetime_run made every parent a root */
 }
 
 static void unite(struct et_plan *plan, uint32_t a, uint32_t b)
@@ -38,7 +39,7 @@ static void unite(struct et_plan *plan, uint32_t a, uint32_t b)
 struct visit {
 	struct et_plan *plan;
 	uint32_t when;
-	uint32_t base; /* first argument, for views */
+	uint32_t base; /* argument 0, the base of a view */
 };
 
 static void touch(struct et_plan *plan, uint32_t value_index, uint32_t when)
@@ -101,8 +102,8 @@ static void touch_all(struct et_plan *plan)
 	}
 }
 
-/* Every member of a class learns what holds for any of them. */
-static void spread(struct et_plan *plan)
+/* Give every member of an alias class what holds for any member. */
+static void merge_classes(struct et_plan *plan)
 {
 	struct et_plan_value *values = plan->values;
 	uint32_t n = plan->spec->n_values;
@@ -128,7 +129,7 @@ static void spread(struct et_plan *plan)
 	}
 }
 
-/* --- arguments to look at ------------------------------------------------------------------------------ */
+/* --- arguments that need a check ----------------------------------------------------------------------- */
 
 static bool value_needs_check(const struct et_plan *plan, uint32_t value_index)
 {
@@ -137,7 +138,7 @@ static bool value_needs_check(const struct et_plan *plan, uint32_t value_index)
 	if (spec->tag == ET_TAG_TENSOR)
 		return value->is_moved || value->is_freed || value->is_view ||
 		       (spec->tensor->storage == ET_STORAGE_NONE && !value->is_input && !value->is_output);
-	return value->is_written; /* its tag may differ from run to run */
+	return value->is_written; /* the tag may differ from run to run */
 }
 
 static bool argument_needs_check(const struct et_plan *plan, uint32_t value_index)
@@ -151,7 +152,8 @@ static bool argument_needs_check(const struct et_plan *plan, uint32_t value_inde
 	return false;
 }
 
-/* How argument @index of a call is used; letter 'X' for delegates, which look for themselves. */
+/* Describe how a call uses argument @index. Delegates get letter 'X', any kind: they check their arguments
+ * themselves. */
 static struct et_check how_used(const struct et_plan *plan, const struct et_plan_instruction *instruction,
 	uint32_t index)
 {
@@ -185,7 +187,7 @@ static bool is_constant(const struct et_plan *plan, uint32_t value_index)
 struct check_visit {
 	const struct et_plan *plan;
 	uint32_t number;   /* of the instruction, counted from 1 */
-	uint32_t constant; /* one that it would write to, or ET_NO_VALUE */
+	uint32_t constant; /* a constant that the call would write to, or ET_NO_VALUE */
 	bool may_alias;
 };
 
@@ -238,6 +240,6 @@ static enum et_status make_checks(struct et_plan *plan, struct et_diag *diag)
 enum et_status et_lifetime_run(struct et_plan *plan, struct et_diag *diag)
 {
 	touch_all(plan);
-	spread(plan);
+	merge_classes(plan);
 	return make_checks(plan, diag);
 }

@@ -1,91 +1,55 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where each tensor lies, and which inputs and outputs may lie in the client's memory instead.
+/* The memory layout of a Plan: where each tensor lies, and which inputs and outputs may lie in the client's memory.
  *
- * The memory plan of a program gives every tensor a range of an arena. Ranges that overlap, directly or through
- * others, form a component; a component moves as a whole and keeps its inner offsets and its alignment (to 64
- * bytes), so the program cannot tell. Each component goes to one of two places:
- *     state         if any tensor in it is state: a Method's own, laid out once here; or what methods share, which lies
- *                   as the program says;
- *     activations   the others: a frame's.
- * So a tensor is wholly in one of them, and memory is shared exactly where the program plans it to be.
+ * The program's memory plan gives every planned tensor a range of an arena. Tensors whose ranges overlap, directly or
+ * through other tensors, form a component. A component moves as a whole and keeps its inner offsets and its alignment
+ * (to 64 bytes), so the program cannot see the move. Each component goes to one of two places:
+ *     state         if any tensor in it is state. A Method's private state is laid out here, once per Plan. State that
+ *                   Methods share keeps the program's offsets;
+ *     activations   all other components. They belong to a frame.
+ * So every tensor is wholly in one place, and two tensors share memory exactly where the program plans it.
  *
- * An input or output is bound to the client's memory only where no other value can tell the difference: nothing
- * else that lives at the same time, or that passes a value on to it or from it, overlaps its range, it is no
- * state, no constant, no view, it is not both or twice, and an input is not written. Otherwise, or where it would take
- * too long to tell, it is copied, and io info says so beforehand. */
+ * An input or output is bound to the client's memory only if no other value can observe the difference:
+ *   - no tensor that is alive at the same time overlaps its range, nor one that passes bytes to it or from it;
+ *   - it is not state, a constant or a view, and not moved or freed;
+ *   - it appears once, and not both as an input and as an output;
+ *   - no instruction writes to an input.
+ * Otherwise a run copies it, and et_io_info.zero_copy is false. A run also copies if the check would take too long. */
 #include "runtime/base/checked.h"
+#include "runtime/base/sort.h"
 #include "runtime/plan_internal.h"
 
 #include <string.h>
 
 enum {
 	LINE = 64,
-	/* How often one input or output may be compared with another tensor. A program that needs more is made to waste
-	 * time, and has the rest of its inputs and outputs copied. */
-	PATIENCE = 1 << 24,
-	/* Constants that are not aligned are copied for each tensor, and tensors may share their bytes: so many times the
-	 * largest file that they come from is made to waste memory. */
-	MOST_COPIED = 16,
+	/* Limit on comparisons between inputs or outputs and other tensors. Only a hostile program needs more; its
+	 * remaining inputs and outputs are then copied. */
+	MAX_COMPARISONS = 1 << 24,
+	/* Unaligned constants are copied once per tensor, and many tensors may share the same bytes of the file.
+	 * More than this many times the size of the largest file involved is an attempt to waste memory, and is
+	 * refused. */
+	MAX_COPIES = 16,
 };
-
-static void sort_few(struct et_sort_item *items, size_t n)
-{
-	for (size_t i = 1; i < n; i++) {
-		struct et_sort_item item = items[i];
-		size_t at = i;
-		for (; at && items[at - 1].key > item.key; at--)
-			items[at] = items[at - 1];
-		items[at] = item;
-	}
-}
-
-/* Digit after digit from the lowest that any key has: as long as keys are short, whatever order a file gives them. */
-void et_sort_items(struct et_sort_item *items, struct et_sort_item *room, size_t n)
-{
-	enum { FEW = 32, DIGIT_BITS = 8, N_DIGITS = 1 << DIGIT_BITS };
-	struct et_sort_item *from = items, *to = room;
-	uint64_t used = 0;
-	if (n <= FEW) {
-		sort_few(items, n);
-		return;
-	}
-	for (size_t i = 0; i < n; i++)
-		used |= items[i].key;
-	for (unsigned shift = used ? (unsigned)__builtin_ctzll(used) : 0; shift < 64 && used >> shift;
-		shift += DIGIT_BITS) {
-		size_t ends[N_DIGITS + 1] = { 0 };
-		for (size_t i = 0; i < n; i++)
-			ends[(from[i].key >> shift) % N_DIGITS + 1]++;
-		for (size_t d = 0; d < N_DIGITS; d++)
-			ends[d + 1] += ends[d];
-		for (size_t i = 0; i < n; i++)
-			to[ends[(from[i].key >> shift) % N_DIGITS]++] = from[i];
-		struct et_sort_item *sorted = to;
-		to = from;
-		from = sorted;
-	}
-	if (from != items)
-		memcpy(items, from, n * sizeof *items);
-}
 
 /* --- components ------------------------------------------------------------------------------------------- */
 
 struct layout {
 	struct et_plan *plan;
 	struct et_pool pool;
-	struct et_sort_item *planned; /* an arena's tensors by offset, index: the slot; then room to sort */
-	size_t *offsets;              /* one a slot, in its new place */
-	uint8_t *places;              /* enum et_place, one a slot */
-	bool *is_bound;               /* one a slot: an input or output that can lie in the client's memory */
+	struct et_sort_item *planned; /* an arena's tensors by offset, index: the value; then room for the sort */
+	size_t *offsets;              /* one per value, in its new place */
+	uint8_t *places;              /* enum et_place, one per value */
+	bool *is_bound;               /* one per value: an input or output that can lie in the client's memory */
 	size_t n_state, n_activation; /* bytes given out so far */
-	size_t n_patience;            /* comparisons left */
-	size_t n_largest;             /* bytes of the files that constants were copied from: of the largest */
+	size_t n_comparisons_left;    /* comparisons left */
+	size_t n_largest;             /* size of the largest file that constants were copied from */
 	bool is_wasteful;
 	bool is_state_written;
 };
 
-/* Room for @n_bytes that keep the alignment that @offset had, up to a line. */
-static bool take(size_t *used, size_t offset, size_t n_bytes, size_t *ret_at)
+/* Reserve @n_bytes with the same alignment that @offset had in the arena, up to 64 bytes. */
+static bool reserve(size_t *used, size_t offset, size_t n_bytes, size_t *ret_at)
 {
 	size_t at;
 	if (!et_align_up(*used, LINE, &at) || !et_add(at, offset % LINE, &at) || !et_add(at, n_bytes, used))
@@ -99,25 +63,27 @@ static const struct et_tensor_spec *tensor_of(const struct et_plan *plan, uint32
 	return plan->spec->values[value_index].tensor;
 }
 
-/* Whether somebody reads the value and nobody writes it under this name: its bytes are another value's, on whose range
- * the exporter put it instead of calling a view kernel. */
+/* Whether the value is read but never written under its own name. Then its bytes are another value's: the exporter
+ * put it on that value's range instead of calling a view kernel. */
 static bool is_borrowed(const struct et_plan_value *value)
 {
 	return !value->is_written && !value->is_input;
 }
 
-/* Whether there is patience for @n comparisons; they are counted. */
-static bool is_worth(struct layout *layout, size_t n)
+/* Whether @n more comparisons are allowed; if so, count them. */
+static bool may_compare(struct layout *layout, size_t n)
 {
-	bool is_worth = n <= layout->n_patience;
-	layout->n_patience -= is_worth ? n : 0;
-	return is_worth;
+	if (n > layout->n_comparisons_left)
+		return false;
+	layout->n_comparisons_left -= n;
+	return true;
 }
 
-/* An input or output at @slot could be bound but for the other tensors [@first, @end) of its component. */
-static bool is_alone(struct layout *layout, uint32_t value_index, size_t first, size_t end)
+/* Whether the input or output @value_index can be bound as far as the other tensors [@first, @end) of its component
+ * are concerned. */
+static bool is_undisturbed(struct layout *layout, uint32_t value_index, size_t first, size_t end)
 {
-	if (!is_worth(layout, end - first))
+	if (!may_compare(layout, end - first))
 		return false;
 	const struct et_plan *plan = layout->plan;
 	const struct et_tensor_spec *self = tensor_of(plan, value_index);
@@ -130,7 +96,7 @@ static bool is_alone(struct layout *layout, uint32_t value_index, size_t first, 
 			self->offset >= tensor->offset + tensor->n_bytes)
 			continue;
 		if (theirs->first > theirs->last)
-			continue; /* nothing touches it */
+			continue; /* no instruction uses it */
 		if (is_borrowed(theirs) || is_borrowed(mine))
 			return false;
 		if (plan->has_back_jump || theirs->is_borrowing ||
@@ -153,7 +119,7 @@ static bool place_component(struct layout *layout, size_t first, size_t end, siz
 	}
 	layout->is_state_written |= is_state && is_written;
 	at = start;
-	if (!is_shared && !take(is_state ? &layout->n_state : &layout->n_activation, start, n_bytes, &at))
+	if (!is_shared && !reserve(is_state ? &layout->n_state : &layout->n_activation, start, n_bytes, &at))
 		return false;
 	for (size_t i = first; i < end; i++) {
 		uint32_t value_index = layout->planned[i].index;
@@ -163,7 +129,7 @@ static bool place_component(struct layout *layout, size_t first, size_t end, siz
 							 : ET_PLACE_ACTIVATION;
 		layout->offsets[value_index] = at + (tensor_of(plan, value_index)->offset - start);
 		if (plan->values[value_index].is_input || plan->values[value_index].is_output)
-			layout->is_bound[value_index] = !is_state && is_alone(layout, value_index, first, end);
+			layout->is_bound[value_index] = !is_state && is_undisturbed(layout, value_index, first, end);
 	}
 	return true;
 }
@@ -178,7 +144,7 @@ static bool place_arena(struct layout *layout, uint32_t arena)
 			value->tensor->arena == arena)
 			layout->planned[n++] = (struct et_sort_item){ value->tensor->offset, value_index };
 	}
-	et_sort_items(layout->planned, layout->planned + spec->n_values, n);
+	et_sort_by_key(layout->planned, layout->planned + spec->n_values, n);
 	for (size_t first = 0; first < n;) {
 		size_t reach = layout->planned[first].key, i = first;
 		do {
@@ -199,14 +165,14 @@ static bool place_arena(struct layout *layout, uint32_t arena)
 static bool occurs_once(struct layout *layout, const uint32_t *value_indices, uint32_t n, uint32_t value_index)
 {
 	uint32_t times = 0;
-	if (!is_worth(layout, n))
+	if (!may_compare(layout, n))
 		return false;
 	for (uint32_t i = 0; i < n; i++)
 		times += value_indices[i] == value_index;
 	return times == 1;
 }
 
-/* What holds for every place: see the essay. */
+/* The conditions for binding that do not depend on the place: see the essay. */
 static bool may_bind(struct layout *layout, uint32_t value_index)
 {
 	const struct et_plan *plan = layout->plan;
@@ -220,7 +186,7 @@ static bool may_bind(struct layout *layout, uint32_t value_index)
 	       occurs_once(layout, spec->outputs, spec->n_outputs, value_index);
 }
 
-/* @slot is an input or output. An unplanned one that can't be bound gets memory of its own. */
+/* Decide for the input or output @value_index. An unplanned one that cannot be bound gets memory of its own. */
 static bool settle_io(struct layout *layout, uint32_t value_index)
 {
 	struct et_plan *plan = layout->plan;
@@ -235,7 +201,7 @@ static bool settle_io(struct layout *layout, uint32_t value_index)
 			(plan->values[value_index].is_moved || plan->values[value_index].is_view)))
 		return true;
 	layout->places[value_index] = ET_PLACE_ACTIVATION;
-	return take(&layout->n_activation, 0, tensor_of(plan, value_index)->n_bytes, &layout->offsets[value_index]);
+	return reserve(&layout->n_activation, 0, tensor_of(plan, value_index)->n_bytes, &layout->offsets[value_index]);
 }
 
 static void describe_io(const struct layout *layout, const uint32_t *value_indices, uint32_t n,
@@ -285,7 +251,7 @@ static bool settle_ios(struct layout *layout)
 
 /* --- tensors ------------------------------------------------------------------------------------------------ */
 
-/* Whether a run may change the tensor's header. */
+/* Whether a run may change the tensor's header (struct et_tensor). */
 static bool is_volatile(const struct layout *layout, uint32_t value_index)
 {
 	const struct et_plan_value *value = &layout->plan->values[value_index];
@@ -294,7 +260,7 @@ static bool is_volatile(const struct layout *layout, uint32_t value_index)
 	       layout->places[value_index] >= ET_PLACE_STATE;
 }
 
-/* The file's bytes where they are aligned for their type, else a copy. */
+/* The constant in the file if it is aligned for its type, else a copy. */
 static const uint8_t *constant_bytes(struct layout *layout, const struct et_tensor_spec *spec)
 {
 	struct et_plan *plan = layout->plan;
@@ -305,7 +271,7 @@ static const uint8_t *constant_bytes(struct layout *layout, const struct et_tens
 	const struct et_source *source = et_program_find_source(plan->program, spec->constant, spec->n_bytes, &number);
 	if (source && source->n_bytes > layout->n_largest)
 		layout->n_largest = source->n_bytes;
-	layout->is_wasteful = plan->info.n_constant_copies / MOST_COPIED > layout->n_largest;
+	layout->is_wasteful = plan->info.n_constant_copies / MAX_COPIES > layout->n_largest;
 	if (layout->is_wasteful || !et_add(spec->n_bytes, ET_SOURCE_PADDING, &n_padded))
 		return NULL;
 	uint8_t *copy = et_pool_alloc(&plan->pool, n_padded, LINE);
@@ -319,8 +285,8 @@ static const uint8_t *constant_bytes(struct layout *layout, const struct et_tens
 static bool make_tensor(struct layout *layout, uint32_t index, uint32_t value_index, int32_t *shape)
 {
 	struct et_plan *plan = layout->plan;
-	const struct et_tensor_spec *instead = plan->values[value_index].instead;
-	const struct et_tensor_spec *spec = instead ? instead : tensor_of(plan, value_index);
+	const struct et_tensor_spec *reordered = plan->values[value_index].reordered;
+	const struct et_tensor_spec *spec = reordered ? reordered : tensor_of(plan, value_index);
 	struct et_plan_tensor *tensor = &plan->tensors[index];
 	plan->values[value_index].tensor = index;
 	*tensor = (struct et_plan_tensor){
@@ -347,7 +313,7 @@ static bool make_tensor(struct layout *layout, uint32_t index, uint32_t value_in
 	return true;
 }
 
-/* Dynamic tensors' shapes come first, in one piece, as in each frame. */
+/* Shapes of dynamic tensors come first, in one block, so that a frame can copy them at once. */
 static bool make_tensors(struct layout *layout)
 {
 	struct et_plan *plan = layout->plan;
@@ -385,7 +351,7 @@ static bool make_tensors(struct layout *layout)
 	return true;
 }
 
-/* Slots whose EValue itself a run may change. */
+/* List the values whose EValue itself a run may change. */
 static bool list_scalars(struct et_plan *plan)
 {
 	const struct et_method_spec *spec = plan->spec;
@@ -404,7 +370,7 @@ static bool list_scalars(struct et_plan *plan)
 	return true;
 }
 
-/* --- all together --------------------------------------------------------------------------------------------- */
+/* --- the whole layout ----------------------------------------------------------------------------------------- */
 
 static bool lay_out(struct layout *layout)
 {
@@ -426,11 +392,11 @@ static bool lay_out(struct layout *layout)
 	if (!settle_ios(layout) || !make_tensors(layout) || !list_scalars(plan))
 		return false;
 	size_t n_shared = plan->info.n_shared_bytes;
-	if (layout->n_state && !et_add(layout->n_state, LINE, &plan->state_bytes[ET_STATE_OWN]))
+	if (layout->n_state && !et_add(layout->n_state, LINE, &plan->state_bytes[ET_STATE_PRIVATE]))
 		return false;
 	if (!et_add(layout->n_activation, LINE, &plan->activation_bytes))
 		return false;
-	if (n_shared) /* all arenas together can be counted: program_method.c */
+	if (n_shared) /* the sum of all arenas does not overflow: program_method.c */
 		plan->state_bytes[ET_STATE_SHARED] = n_shared + LINE;
 	plan->info.n_activation_bytes = layout->n_activation;
 	plan->info.n_state_bytes = layout->n_state + n_shared + plan->n_state_scalars * sizeof(struct et_evalue) +
@@ -443,12 +409,13 @@ static bool lay_out(struct layout *layout)
 
 enum et_status et_memory_layout(struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag)
 {
-	struct layout layout = { .plan = plan, .n_patience = PATIENCE };
+	struct layout layout = { .plan = plan, .n_comparisons_left = MAX_COMPARISONS };
 	et_pool_init(&layout.pool, allocator);
 	bool is_done = lay_out(&layout);
 	et_pool_deinit(&layout.pool);
 	if (layout.is_wasteful)
 		return et_fail(diag, ET_E_INVALID_PROGRAM,
-			"constants that are not aligned are more than %d times their file", MOST_COPIED);
+			"copies of unaligned constants would take more than %d times the size of their file",
+			MAX_COPIES);
 	return is_done ? ET_OK : et_plan_no_memory(diag);
 }

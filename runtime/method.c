@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A Method: what one client keeps between runs.
  *
- * The state lies in one piece, or two: its own, and what it shares with Methods of the Program's other methods. A run
- * works on it directly. A run that is cut short leaves it half changed; so where a piece is small (ROLLBACK_MAX) begin
- * keeps a copy, and a run that does not end well puts it back as if it had never been. A larger piece is lost then, and
- * so is one of which a delegate holds a part that cannot be copied: runs that would work on it answer ET_E_STATE_LOST
- * until somebody resets it. Scalars and dynamic sizes are only taken over when a run ends well.
+ * The state is one memory block, or two: the Method's private state, and the state that it shares with Methods of the
+ * Program's other methods. A run works directly on it, so a run that is cut short leaves it half changed. If a block is
+ * small (ROLLBACK_MAX), et_method_begin keeps a copy, and a failed run puts it back. Otherwise the state is lost: it is
+ * too large, or a delegate holds a part of it that cannot be copied. Runs then answer ET_E_STATE_LOST until
+ * et_method_reset. Scalars and dynamic sizes are stored only when a run ends well, so they need no copy.
  *
- * What is shared lies in the Method that was made first, and the others point there. It begins with the initial values of
- * all methods, at once, so that it does not matter who is first and who joins later; its own go last, since methods of a
- * program that was not planned so may have their own there. (The original copies a method's initial values when it loads
- * that method, over what others may have made of them.)
+ * Shared state lies in the Method that was made first; the others point to it. It starts with the initial values of all
+ * methods at once, so the order in which Methods are made does not matter. The Method's own initial values are copied
+ * last, because methods of a program that was not planned for sharing may have their own there. (ExecuTorch copies a
+ * method's initial values when it loads that method, over what other methods have written.)
  *
- * A worker_index that a MoveCall rebinds refers to its own tensor again in each run; the original lets the last run's
- * binding stay, which no exporter relies on.
+ * A value that a MoveCall rebinds refers to its own tensor again in each run. ExecuTorch keeps the last run's binding;
+ * no exporter relies on that.
  *
- * A stateful delegate's context is made when the Method first calls it, on that worker_index's lane, and stays there:
- * the same Method on another worker_index is refused, since contexts live on the thread that made them. */
+ * A stateful delegate's instance is made when the Method first calls it, on that worker's threads, and stays there.
+ * The same Method on another worker is refused, unless the delegate's instances are free to move
+ * (has_free_instances). */
 #include "runtime/base/checked.h"
 #include "runtime/method_internal.h"
 
@@ -24,9 +25,9 @@
 
 enum { LINE = 64, ROLLBACK_MAX = 64 * 1024 };
 
-/* Room for @n_bytes on a line of its own. Nothing overflows: all arenas together can be counted (program_method.c), and the
- * rest is less than what the Plan takes itself. */
-static size_t take(size_t *used, size_t n_bytes)
+/* Reserve @n_bytes, aligned to a cache line. Nothing overflows: the sum of all arenas was checked
+ * (program_method.c), and the rest is less than what the Plan itself takes. */
+static size_t reserve(size_t *used, size_t n_bytes)
 {
 	size_t at = (*used + LINE - 1) & ~(size_t)(LINE - 1);
 	*used = at + n_bytes;
@@ -49,7 +50,7 @@ static void reset_scalars(struct et_method *method)
 	}
 }
 
-/* Of its states the first @n. */
+/* Reset the first @n of the Method's states, its scalars, sizes and instances. */
 static void reset(struct et_method *method, int n)
 {
 	const struct et_plan *plan = method->plan;
@@ -66,13 +67,13 @@ static void reset(struct et_method *method, int n)
 		const struct et_plan_tensor *tensor = &plan->tensors[plan->state_tensors[i]];
 		const struct et_tensor_spec *spec = tensor->spec;
 		if (tensor->place == ET_PLACE_STATE && spec->constant)
-			memcpy(method->states[ET_STATE_OWN]->bytes + tensor->offset, spec->constant, spec->n_bytes);
+			memcpy(method->states[ET_STATE_PRIVATE]->bytes + tensor->offset, spec->constant, spec->n_bytes);
 		for (uint32_t d = 0; spec->dynamism != ET_STATIC && d < spec->n_dims; d++)
 			*sizes++ = spec->sizes[d];
 	}
 	for (uint32_t i = 0; method->instances && i < plan->spec->n_delegates; i++) {
 		struct et_plan_instance *held = &method->instances[i].held;
-		/* one that can't be reset is made anew at the next call */
+		/* an instance that cannot be reset is made anew at the next call */
 		if (held->instance && (!held->ops->instance_reset || held->ops->instance_reset(held->instance))) {
 			held->ops->instance_free(held->instance);
 			held->instance = NULL;
@@ -91,13 +92,14 @@ enum et_status et_method_new_with(struct et_method **ret_method, struct et_plan 
 	if (with && (with->plan->program != plan->program || !with->plan->shared_arena || !plan->shared_arena))
 		return ET_E_INVALID_ARGUMENT;
 	size_t n_instances = plan->n_stateful_delegates ? plan->spec->n_delegates : 0;
-	size_t n_own = plan->state_bytes[ET_STATE_OWN], n_shared = with ? 0 : plan->state_bytes[ET_STATE_SHARED];
+	size_t n_own = plan->state_bytes[ET_STATE_PRIVATE], n_shared = with ? 0 : plan->state_bytes[ET_STATE_SHARED];
 	bool rolls_back = plan->info.is_stateful && !n_instances && n_own <= ROLLBACK_MAX && n_shared <= ROLLBACK_MAX;
 	size_t n_bytes = sizeof(struct et_method);
-	size_t states[ET_N_STATES] = { take(&n_bytes, n_own << rolls_back), take(&n_bytes, n_shared << rolls_back) };
-	size_t scalars = take(&n_bytes, plan->n_state_scalars * sizeof(struct et_evalue));
-	size_t sizes = take(&n_bytes, plan->n_state_shapes * sizeof(int32_t));
-	size_t instances = take(&n_bytes, n_instances * sizeof(struct et_own_instance));
+	size_t states[ET_N_STATES] = { reserve(&n_bytes, n_own << rolls_back),
+		reserve(&n_bytes, n_shared << rolls_back) };
+	size_t scalars = reserve(&n_bytes, plan->n_state_scalars * sizeof(struct et_evalue));
+	size_t sizes = reserve(&n_bytes, plan->n_state_shapes * sizeof(int32_t));
+	size_t instances = reserve(&n_bytes, n_instances * sizeof(struct et_stateful_instance));
 	struct et_method *method = allocator->alloc(allocator->self, n_bytes, LINE);
 	if (!method)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a state of %zu bytes",
@@ -116,7 +118,7 @@ enum et_status et_method_new_with(struct et_method **ret_method, struct et_plan 
 		method->states[ET_STATE_SHARED] = with->states[ET_STATE_SHARED];
 	method->scalars = (struct et_evalue *)(base + scalars);
 	method->sizes = (int32_t *)(base + sizes);
-	method->instances = n_instances ? (struct et_own_instance *)(base + instances) : NULL;
+	method->instances = n_instances ? (struct et_stateful_instance *)(base + instances) : NULL;
 	reset(method, with ? 1 : ET_N_STATES);
 	*ret_method = method;
 	return ET_OK;
@@ -137,7 +139,7 @@ struct et_method *et_method_free(struct et_method *method)
 
 static bool is_any(const struct et_method *method, enum et_state_phase phase)
 {
-	return method->states[ET_STATE_OWN]->phase == phase || method->states[ET_STATE_SHARED]->phase == phase;
+	return method->states[ET_STATE_PRIVATE]->phase == phase || method->states[ET_STATE_SHARED]->phase == phase;
 }
 
 bool et_method_is_lost(const struct et_method *method)
@@ -161,14 +163,14 @@ struct et_plan *et_method_plan(const struct et_method *method)
 	return method->plan;
 }
 
-/* --- for runs ---------------------------------------------------------------------------------------------- */
+/* --- calls from a run -------------------------------------------------------------------------------------- */
 
 enum et_status et_method_enter(struct et_method *method, struct et_diag *diag)
 {
 	if (is_any(method, ET_STATE_LOST))
 		return et_fail(diag, ET_E_STATE_LOST, "an earlier run was cut short; reset the method first");
 	if (is_any(method, ET_STATE_RUNNING))
-		return et_fail(diag, ET_E_INVALID_STATE, "the method has state and is running already");
+		return et_fail(diag, ET_E_INVALID_STATE, "the method has state, and another run of it is not finished");
 	return ET_OK;
 }
 
@@ -214,11 +216,11 @@ void et_method_abort(struct et_method *method)
 	}
 }
 
-static struct et_plan_instance *own_instance(struct et_method *method, uint32_t worker_index, uint32_t index,
+static struct et_plan_instance *stateful_instance(struct et_method *method, uint32_t worker_index, uint32_t index,
 	enum et_status *ret_status, struct et_diag *diag)
 {
 	const struct et_plan_delegate *delegate = &method->plan->delegates[index];
-	struct et_own_instance *own = &method->instances[index];
+	struct et_stateful_instance *own = &method->instances[index];
 	if (own->held.instance && own->worker_index != worker_index && !delegate->info.has_free_instances) {
 		*ret_status = et_fail(diag, ET_E_INVALID_STATE,
 			"%s keeps this method's state on worker %u and cannot go on on worker %u", delegate->ops->id,
@@ -247,15 +249,15 @@ struct et_plan_instance *et_method_instance(struct et_method *method, uint32_t w
 		return NULL;
 	}
 	if (!plan->workers[worker_index].thread_sets[delegate->backend]) {
-		*ret_status = et_fail(diag, ET_E_INVALID_STATE, "worker %u has no lane for %s", worker_index,
+		*ret_status = et_fail(diag, ET_E_INVALID_STATE, "worker %u has no threads for backend %s", worker_index,
 			delegate->ops->id);
 		return NULL;
 	}
 	if (delegate->info.is_stateful)
-		instance = own_instance(method, worker_index, index, ret_status, diag);
+		instance = stateful_instance(method, worker_index, index, ret_status, diag);
 	else
 		instance = &plan->workers[worker_index].instances[index];
-	/* acquire: pairs with the release of whoever resumed the run that held it */
+	/* acquire: pairs with the release by the thread that resumed the run that used it */
 	if (instance && atomic_load_explicit(&instance->is_busy, memory_order_acquire)) {
 		*ret_status = et_fail(diag, ET_E_INVALID_STATE, "the instance of %s on worker %u is busy",
 			delegate->ops->id, worker_index);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside a Method and a frame: shared by frame.c, method.c, binding.c and run.c, which are one mechanism. */
+/* The inside of a Method and a frame. frame.c, method.c, binding.c and run.c share it: together they are one
+ * mechanism. */
 #ifndef RUNTIME_METHOD_INTERNAL_H
 #define RUNTIME_METHOD_INTERNAL_H
 
@@ -8,18 +9,19 @@
 
 enum et_state_phase {
 	ET_STATE_IDLE,
-	ET_STATE_RUNNING, /* only a stateful Method's says so */
+	ET_STATE_RUNNING, /* only stateful Methods use this phase */
 	ET_STATE_LOST,
 };
 
 struct et_state {
-	uint8_t *bytes; /* as many as any Plan says that has it */
+	uint8_t *bytes; /* state_bytes of the Plans that use it */
 	enum et_state_phase phase;
-	bool rolls_back; /* begin keeps a copy behind it; else it is too large, or a delegate has a part of it */
+	/* et_method_begin keeps a copy behind bytes; false: too large for a copy, or a delegate holds a part */
+	bool rolls_back;
 };
 
-/* A stateful delegate's, made on the worker_index that first runs it. */
-struct et_own_instance {
+/* An instance of a stateful delegate. It is made on the worker that first runs it. */
+struct et_stateful_instance {
 	struct et_plan_instance held;
 	uint32_t worker_index;
 };
@@ -27,12 +29,12 @@ struct et_own_instance {
 struct et_method {
 	struct et_plan *plan;
 	struct et_allocator allocator;
-	size_t n_bytes;                       /* of this piece, everything below included */
-	struct et_state *states[ET_N_STATES]; /* the shared one may be another Method's */
+	size_t n_bytes;                       /* of the Method's whole allocation, all arrays below included */
+	struct et_state *states[ET_N_STATES]; /* the shared one may lie in another Method */
 	struct et_state made[ET_N_STATES];
-	struct et_evalue *scalars;         /* state_scalars' values after the last run */
-	int32_t *sizes;                    /* of dynamic tensors in the state, after the last run */
-	struct et_own_instance *instances; /* one a delegate; NULL if none is stateful */
+	struct et_evalue *scalars;              /* the Plan's state_scalars after the last run */
+	int32_t *sizes;                         /* sizes of the dynamic state tensors after the last run */
+	struct et_stateful_instance *instances; /* one per delegate; NULL if no delegate is stateful */
 };
 
 struct et_frame {
@@ -40,35 +42,36 @@ struct et_frame {
 	struct et_allocator small, arena;
 	size_t n_bytes;
 	struct et_evalue *values;
-	struct et_evalue none; /* stands where an optional list has no item */
+	struct et_evalue none; /* stands for a missing item of an optional list */
 	struct et_tensor *tensors;
-	int32_t *shapes; /* of dynamic tensors */
+	int32_t *shapes; /* sizes and strides of dynamic tensors */
 	struct et_evalue **args;
 	struct et_list *lists;
 	struct et_evalue **items;
-	/* What a run starts from. */
-	struct et_tensor *pristine_tensors; /* the volatile ones */
+	/* The values before any run, which et_frame_restore copies. */
+	struct et_tensor *pristine_tensors; /* the first n_volatile */
 	struct et_evalue *pristine_scalars;
 	uint8_t *activations;
 };
 
-/* Bytes of a frame's value table; SIZE_MAX if that overflows. */
+/* Bytes of a frame's value table; SIZE_MAX if the size overflows. */
 size_t et_frame_bytes(const struct et_plan *plan);
-/* Everything as a run finds it: the pristine values, and @method's state. */
+/* Put everything into the state in which a run finds it: the pristine values, and @method's state. */
 void et_frame_restore(struct et_frame *frame, const struct et_method *method);
 
-/* Check what the caller binds, changing nothing but shapes; then bind it. */
+/* et_binding_check: check the caller's inputs and outputs; it changes nothing but shapes in the frame.
+ * et_binding_apply: bind or copy them. */
 enum et_status et_binding_check(struct et_run *run);
 void et_binding_apply(struct et_run *run);
-/* Hand the outputs over. */
+/* Copy outputs that are not bound, and set their sizes. */
 enum et_status et_binding_finish(struct et_run *run);
 
-/* A run may begin, begins, ends well, is cut short. */
+/* The stages of a run: may it begin; it begins; it ended well; it was cut short. */
 enum et_status et_method_enter(struct et_method *method, struct et_diag *diag);
 void et_method_begin(struct et_method *method);
 void et_method_commit(struct et_method *method, const struct et_frame *frame);
 void et_method_abort(struct et_method *method);
-/* The context for delegate @index on @worker_index; NULL with the run's status and sentence set. */
+/* The instance of delegate @index for a run on @worker_index. NULL: *ret_status and @diag say why. */
 struct et_plan_instance *et_method_instance(struct et_method *method, uint32_t worker_index, uint32_t index,
 	enum et_status *ret_status, struct et_diag *diag);
 

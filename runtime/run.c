@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One execution: the loop over instructions.
+/* The executor: the loop over instructions of one run.
  *
- * Between two instructions the run looks whether it was cancelled, whether its deadline passed, and whether
- * the next one belongs to another queue; within one nothing can stop it but the kernel's own failure. Moves, jumps
- * and frees belong to no queue and run where they are met.
+ * Between two instructions the run checks whether it was cancelled, whether its deadline has passed, and whether the
+ * next instruction belongs to another queue. Nothing can stop it within an instruction. Moves, jumps and frees belong
+ * to no queue; they run on the current one.
  *
- * A program may loop for ever. Cancel, deadline and should_yield bound what that costs in practice; for
- * a caller who uses none of them a run ends after MAX_EXECUTED instructions, ten times what the original allows.
+ * A program may loop forever. Cancel, deadline and should_yield limit the damage. For a caller that uses none of them a
+ * run ends after MAX_EXECUTED instructions, ten times ExecuTorch's limit.
  *
- * An asynchronous delegate may finish, and another thread resume and end the run, before enqueue has even returned
- * ET_PENDING here. So everything is noted before enqueue is called, and the run is not touched after. */
+ * An asynchronous delegate may finish so fast that another thread resumes and ends the run before enqueue returns
+ * ET_PENDING here. So everything is noted before the call to enqueue, and the run is not touched after ET_PENDING. */
 #include "runtime/method_internal.h"
 
 #include <inttypes.h>
@@ -24,7 +24,7 @@ static enum et_stop stop_failed(struct et_run *run, enum et_status status)
 	return ET_STOP_FAILED;
 }
 
-/* "instruction 12 (aten::add.out): " in front of what the kernel or delegate said. */
+/* Put "instruction 12 (aten::add.out): " in front of the kernel's or delegate's sentence. */
 static enum et_status fail_here(struct et_run *run, enum et_status status)
 {
 	const struct et_plan *plan = run->method->plan;
@@ -51,12 +51,12 @@ static enum et_status fail_here(struct et_run *run, enum et_status status)
 		cause.text[0] ? cause.text : et_status_text(status));
 }
 
-/* --- looking at arguments ------------------------------------------------------------------------------------ */
+/* --- checking arguments -------------------------------------------------------------------------------------- */
 
 static enum et_status check_tensor(struct et_run *run, const struct et_check *check, const struct et_tensor *tensor)
 {
 	if (check->is_view)
-		return ET_OK; /* gets its memory from the kernel */
+		return ET_OK; /* the kernel sets its memory */
 	if (!tensor->data && et_tensor_numel(tensor))
 		return et_fail(&run->diag, ET_E_INVALID_PROGRAM,
 			"argument %u has no memory: it was freed or never bound", check->arg);
@@ -106,7 +106,7 @@ static enum et_status check_arguments(struct et_run *run, const struct et_plan_i
 
 /* --- instructions --------------------------------------------------------------------------------------------- */
 
-/* A view of a constant is as constant. */
+/* A view of a constant is a constant, too. */
 static void mark_views(const struct et_plan *plan, const struct et_plan_instruction *instruction,
 	struct et_evalue *const *args)
 {
@@ -128,8 +128,8 @@ static bool has_tensor(const struct et_evalue *value, const struct et_tensor *te
 	return false;
 }
 
-/* A kernel resizes its outputs and goes on reading its inputs' sizes: a tensor that can change its sizes must not
- * be both. Moves decide at run time which value_indices share one; where none can, nobody asks. */
+/* Refuse a dynamic tensor that is both an output and another argument: a kernel resizes its outputs while it still
+ * reads its inputs' sizes. Only a MoveCall can cause this, during a run; may_alias is false where none can. */
 static enum et_status check_aliases(struct et_run *run, const struct et_kernel_arg *how,
 	const struct et_plan_instruction *instruction, struct et_evalue *const *args)
 {
@@ -176,28 +176,28 @@ static enum et_status run_kernel(struct et_run *run, const struct et_plan_instru
 	return status;
 }
 
-/* The same with times. What of the run is needed afterwards is read before: see the top. */
+/* Enqueue with a trace. Reads what it needs from the run before the call: see the essay. */
 static enum et_status enqueue_traced(struct et_run *run, const struct et_plan_instance *held,
 	struct et_evalue *const *args)
 {
 	const struct et_trace *trace = run->trace;
 	uint32_t pc = run->pc;
-	if (held->ops->struct_size > offsetof(struct et_delegate_ops, profile) && held->ops->profile)
+	if (held->ops->profile)
 		return held->ops->profile(held->instance, args, trace, pc, &run->diag);
 	trace->begin(trace->self, pc);
 	enum et_status status = held->ops->enqueue(held->instance, args, &run->completion, &run->diag);
 	if (status != ET_PENDING)
-		trace->end(trace->self, pc); /* else et_run_resume says so */
+		trace->end(trace->self, pc); /* otherwise et_run_resume calls end */
 	return status;
 }
 
 static void count_copies(struct et_run *run, const struct et_plan_instance *held)
 {
-	if (held->ops->struct_size > offsetof(struct et_delegate_ops, copied_bytes) && held->ops->copied_bytes)
+	if (held->ops->copied_bytes)
 		run->n_copied_bytes += held->ops->copied_bytes(held->instance);
 }
 
-/* ET_PENDING: hands off the run. */
+/* Returns ET_PENDING: the run must not be touched any more. */
 static enum et_status run_delegate(struct et_run *run, const struct et_plan_instruction *instruction,
 	const struct et_worker_env *env)
 {
@@ -241,7 +241,7 @@ static enum et_status is_true(struct et_run *run, const struct et_evalue *value,
 	return ET_OK;
 }
 
-/* One instruction; @next is the one behind it, and changed by a jump. */
+/* Execute one instruction. @next is the index of the following one; a jump changes it. */
 static enum et_status execute(struct et_run *run, const struct et_plan_instruction *instruction,
 	const struct et_worker_env *env, uint32_t *next)
 {
@@ -262,13 +262,13 @@ static enum et_status execute(struct et_run *run, const struct et_plan_instructi
 			*next = instruction->index;
 		return status;
 	}
-	default: /* ET_OP_FREE: its slot holds a tensor, which no move changes */
+	default: /* ET_OP_FREE: the value holds a tensor, which no move changes */
 		values[value_indices[0]].tensor->data = NULL;
 		return ET_OK;
 	}
 }
 
-/* The same with times; a delegate's call tells its own. */
+/* Execute with a trace; a delegate's call notes its own times. */
 static __attribute__((noinline)) enum et_status execute_traced(struct et_run *run,
 	const struct et_plan_instruction *instruction, const struct et_worker_env *env, uint32_t *next)
 {
@@ -282,7 +282,7 @@ static __attribute__((noinline)) enum et_status execute_traced(struct et_run *ru
 	return status;
 }
 
-/* What may be between two instructions. */
+/* The checks between two instructions. */
 static enum et_status may_go_on(struct et_run *run, const struct et_worker_env *env)
 {
 	if (atomic_load_explicit(&run->cancelled, memory_order_relaxed))
@@ -365,7 +365,7 @@ void et_run_resume(struct et_run *run, enum et_status status, const char *reason
 		run->trace->end(run->trace->self, run->pc);
 	if (held)
 		count_copies(run, held);
-	/* release: pairs with the acquire of the next run that takes the context */
+	/* release: pairs with the acquire of the next run that uses the instance */
 	if (held)
 		atomic_store_explicit(&held->is_busy, false, memory_order_release);
 	if (status) {
@@ -380,7 +380,7 @@ void et_run_resume(struct et_run *run, enum et_status status, const char *reason
 void et_run_wait(struct et_run *run)
 {
 	const struct et_plan_instance *held = run->begun;
-	if (held->ops->struct_size > offsetof(struct et_delegate_ops, wait) && held->ops->wait)
+	if (held->ops->wait)
 		held->ops->wait(held->instance, run->deadline_ns);
 }
 

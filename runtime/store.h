@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Store: where a delegate keeps what it made of a program, for the next time the program is loaded.
+/* Store: where a delegate saves what it made from a program, for the next load of the program.
  *
- * A table of functions that belongs to the bytes of one program (struct et_source, program.h) and of its data
- * files: it knows which bytes these are, so that what is kept is found again only for the very same ones. The
- * delegate adds a variant: a text that says for which library and which processor it made the thing. What
- * comes out is what went in, whole; but it is a file, so its numbers are checked again before one of them
- * decides an address. */
+ * A store is a table of functions that belongs to the contents of one program (struct et_source, program.h) and its
+ * data files. It identifies them by their bytes, so saved data is found again only for exactly the same contents.
+ * The delegate adds a variant: a text that names the library and the processor for which it made the data. The store
+ * returns exactly the bytes that were saved. But they come from a file: the delegate checks every number in them
+ * before the number decides an address. */
 #ifndef RUNTIME_STORE_H
 #define RUNTIME_STORE_H
 
@@ -15,8 +15,8 @@
 #include <stdint.h>
 
 enum {
-	ET_STORE_ALIGNMENT = 4096, /* of what find gives */
-	ET_STORE_PADDING = 64,     /* readable bytes behind it */
+	ET_STORE_ALIGNMENT = 4096, /* alignment of the bytes that find returns */
+	ET_STORE_PADDING = 64,     /* readable bytes behind them */
 	ET_STORE_MAX_VARIANT = 255,
 };
 
@@ -26,15 +26,15 @@ struct et_store_piece {
 };
 
 struct et_store {
-	uint32_t struct_size;
 	void *self;
-	/* What was kept as @variant: read-only memory until @ret_handle is released. Answers: ET_E_NOT_FOUND, also for
-	 * something damaged (which is logged and thrown away). Fast. Any thread. */
+	/* Find what was saved as @variant: read-only memory, valid until @ret_handle is released. Fast. Any thread.
+	 * Answers: ET_E_NOT_FOUND, also for damaged data (which is logged and deleted). */
 	enum et_status (*find)(void *self, const char *variant, const uint8_t **ret_bytes, size_t *ret_n_bytes,
 		void **ret_handle);
 	void (*release)(void *self, void *handle);
-	/* Keep @pieces, one after the other, in place of what was kept as @variant before; those who have found that keep
-	 * it. All or nothing. Slow: reads the whole program, writes and waits for the disk. Any thread. */
+	/* Save @pieces, one after the other, in place of what was saved as @variant before. Memory that find
+	 * returned earlier keeps the old contents. All or nothing. Slow: it reads the whole program, writes and
+	 * waits for the disk. Any thread. */
 	enum et_status (*keep)(void *self, const char *variant, const struct et_store_piece *pieces, size_t n_pieces,
 		struct et_diag *diag);
 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a tensor's header says, and how it may change.
+/* A tensor's header, and how it may change.
  *
- * What must always be true: strides follow from sizes and dim order, so whoever changes sizes changes
- * strides with them, here and nowhere else. A tensor of no elements has strides too, which nobody may use
- * to compute an address; they wrap rather than overflow.
+ * What must always be true: strides follow from sizes and dim order, so only this file changes sizes, and it changes
+ * the strides with them. A tensor without elements has strides, too, but no code may compute an address from them; they
+ * wrap around instead of overflowing.
  *
- * The type table knows every number of the schema's ScalarType by name and size. */
+ * The type table has the name and the size of every number of the schema's ScalarType. */
 #include "runtime/tensor.h"
 #include "runtime/base/checked.h"
 
@@ -111,7 +111,7 @@ void et_dim_order_to_strides(const int32_t *sizes, const uint8_t *dim_order, siz
 	for (size_t i = n_dims; i-- > 0;) {
 		uint8_t dim = dim_order[i];
 		ret_strides[dim] = (int32_t)stride;
-		/* A dimension of no elements counts as one, as in the original. */
+		/* ExecuTorch counts a dimension of size 0 as 1. */
 		stride *= sizes[dim] ? (uint32_t)sizes[dim] : 1;
 	}
 }

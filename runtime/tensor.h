@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tensors and EValues: the things that instructions work on.
+/* Tensors and EValues: what instructions work on.
  *
- * A tensor is a header over memory that somebody else owns: the Program's mapping (constants),
- * the Method's state, the activations of a frame, or a client's shared memory. Sizes are in
- * elements, strides too; dim order lists the dimensions from outermost to innermost, so row-major
- * NCHW is (0,1,2,3) and channels-last (0,2,3,1). Memory is always dense: no gaps, no overlap.
+ * A tensor is a header over memory that it does not own: the Program's file (constants), the Method's state, a frame's
+ * activations, or a client's shared memory. Sizes and strides are in elements. The dim order lists the dimensions from
+ * outermost to innermost: row-major NCHW is (0,1,2,3), channels last is (0,2,3,1). Memory is always dense: no gaps, no
+ * overlap.
  *
- * An EValue is one slot of a method's value table. Its tensor or list is pointed to, not held, so
- * that a MoveCall makes two slots share it, as in the original.
+ * An EValue is one entry of a method's value table. It points to its tensor or list, so after a MoveCall two values
+ * share one tensor, as in ExecuTorch.
  *
  * Source: ExecuTorch schema/program.fbs and schema/scalar_type.fbs. */
 #ifndef RUNTIME_TENSOR_H
@@ -21,9 +21,9 @@
 
 enum { ET_MAX_DIMS = 16 };
 
-/* Numbers of ExecuTorch's ScalarType. An element of the types 16 to 21, which hold several numbers in a byte, is that byte;
- * like the float8 types they are only carried, never computed with. A complex element is its real part and then its imaginary one, each of the half, float or double that it is
- * named after twice over. */
+/* The numbers of ExecuTorch's ScalarType. An element of types 16 to 21 is one byte, which holds several numbers.
+ * These types and the float8 types are only carried, never computed with. A complex element is its real part
+ * followed by its imaginary part, each an fp16, float or double. */
 enum et_scalar_type {
 	ET_UINT8 = 0,
 	ET_INT8 = 1,
@@ -62,33 +62,33 @@ struct et_scalar_row {
 	char name[15];
 };
 extern const struct et_scalar_row et_scalar_rows[ET_UINT64 + 1];
-/* Bytes of one element; 0 for a type that there is not. */
+/* Bytes of one element; 0 for an unknown type. */
 inline size_t et_scalar_size(enum et_scalar_type type)
 {
 	return (size_t)type <= ET_UINT64 ? et_scalar_rows[type].n_bytes : 0;
 }
-/* "FP32", "INT64", … : the datatype names of the Open Inference Protocol. Never NULL. */
+/* The type's name in the Open Inference Protocol: "FP32", "INT64", … Never NULL. */
 const char *et_scalar_name(enum et_scalar_type type);
 
 enum et_dynamism {
 	ET_STATIC = 0,          /* the sizes never change */
-	ET_DYNAMIC_BOUND = 1,   /* they may, while the elements stay within the planned ones */
-	ET_DYNAMIC_UNBOUND = 2, /* refused at load, as in the original */
+	ET_DYNAMIC_BOUND = 1,   /* sizes may change, up to the planned number of elements */
+	ET_DYNAMIC_UNBOUND = 2, /* refused at load, as in ExecuTorch */
 };
 
 struct et_tensor {
 	void *data;               /* NULL while unbound */
-	size_t capacity;          /* elements that fit behind data by plan */
-	int32_t *sizes;           /* n_dims of them, as they are now */
-	int32_t *strides;         /* n_dims of them, follow from sizes and dim order */
-	const uint8_t *dim_order; /* n_dims of them, a permutation */
+	size_t capacity;          /* elements that fit behind data, by plan */
+	int32_t *sizes;           /* n_dims entries: the current sizes */
+	int32_t *strides;         /* n_dims entries; they follow from sizes and dim order */
+	const uint8_t *dim_order; /* n_dims entries, a permutation */
 	uint8_t type;             /* enum et_scalar_type */
 	uint8_t n_dims;
 	uint8_t dynamism; /* enum et_dynamism */
-	bool is_constant; /* data is the Program's: never written */
+	bool is_constant; /* data is the Program's: never write to it */
 };
 
-/* Elements now. A 0-dimensional tensor has one. */
+/* Number of elements at the current sizes. A 0-dimensional tensor has one. */
 inline size_t et_tensor_numel(const struct et_tensor *tensor)
 {
 	size_t n = 1;
@@ -98,22 +98,23 @@ inline size_t et_tensor_numel(const struct et_tensor *tensor)
 }
 size_t et_tensor_n_bytes(const struct et_tensor *tensor);
 
-/* Give an output its sizes. What ExecuTorch's resize_tensor does: the rank may not change; a static
- * tensor takes only the sizes it has; a dynamic one any that fit its capacity.
- * Answers ET_E_NOT_SUPPORTED otherwise, and changes nothing. */
+/* Set an output's sizes, as ExecuTorch's resize_tensor does. The rank may not change. A static tensor takes only the
+ * sizes that it has; a dynamic tensor any sizes that fit its capacity. Otherwise answers ET_E_NOT_SUPPORTED and
+ * changes nothing. */
 enum et_status et_tensor_resize(struct et_tensor *tensor, const int32_t *sizes, size_t n_dims);
 
-/* Strides of a dense tensor. @dim_order must be a permutation of 0 … n_dims - 1. */
+/* Compute the strides of a dense tensor. @dim_order must be a permutation of 0 … n_dims - 1. */
 void et_dim_order_to_strides(const int32_t *sizes, const uint8_t *dim_order, size_t n_dims, int32_t *ret_strides);
-/* Whether a tensor of these sizes can be addressed here: no size negative, elements within size_t, strides
- * within int32_t (counting an empty dimension as 1). @dim_order must be a permutation. */
+/* Whether a tensor of these sizes is addressable: no size is negative, the number of elements fits size_t, strides
+ * fit int32_t (an empty dimension counts as 1). @dim_order must be a permutation. */
 bool et_sizes_are_addressable(const int32_t *sizes, const uint8_t *dim_order, size_t n_dims, size_t *ret_numel);
-/* Whether it is a permutation of 0 … n_dims - 1. */
+/* Whether @dim_order is a permutation of 0 … n_dims - 1. */
 bool et_dim_order_is_valid(const uint8_t *dim_order, size_t n_dims);
-/* "[1,3,224,224]" in @buffer, of ET_SIZES_TEXT bytes or more; cut short if they are fewer. Returns it. */
+/* Write the sizes as "[1,3,224,224]" into @buffer, and return it. ET_SIZES_TEXT bytes are always enough; the text is
+ * cut short in less. */
 enum { ET_SIZES_TEXT = 2 + 12 * ET_MAX_DIMS };
 const char *et_sizes_text(char *buffer, size_t room, const int32_t *sizes, size_t n_dims);
-/* Row-major: 0, 1, 2, … */
+/* Whether it is row-major: 0, 1, 2, … */
 inline bool et_dim_order_is_contiguous(const uint8_t *dim_order, size_t n_dims)
 {
 	for (size_t i = 0; i < n_dims; i++) {
@@ -122,10 +123,10 @@ inline bool et_dim_order_is_contiguous(const uint8_t *dim_order, size_t n_dims)
 	}
 	return true;
 }
-/* Batch, then space, then channels: (0,2,1), (0,2,3,1), (0,2,3,4,1). */
+/* Whether it is batch, then space, then channels: (0,2,1), (0,2,3,1), (0,2,3,4,1). */
 bool et_dim_order_is_channels_last(const uint8_t *dim_order, size_t n_dims);
 
-/* Numbers of the union KernelTypes. */
+/* The numbers of the schema's union KernelTypes. */
 enum et_tag {
 	ET_TAG_NONE = 1,
 	ET_TAG_INT,
@@ -143,12 +144,13 @@ const char *et_tag_name(enum et_tag tag);
 
 struct et_evalue;
 
-/* n items of the kind that the EValue's tag names. */
+/* n items, of the kind that the EValue's tag names. */
 struct et_list {
 	uint32_t n;
 	union {
 		struct et_evalue *
-			*values;       /* INT_LIST, TENSOR_LIST, OPTIONAL_TENSOR_LIST: slots of the table, never NULL */
+			/* INT_LIST, TENSOR_LIST, OPTIONAL_TENSOR_LIST: EValues of the value table, never NULL */
+			*values;
 		const double *doubles; /* DOUBLE_LIST */
 		const uint8_t *bools;  /* BOOL_LIST, 0 or 1 */
 		const char *chars;     /* STRING, NUL-terminated too */

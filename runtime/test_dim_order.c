@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tensors between delegates that would rather have them in another order. The test delegate adds its payload's first digit
- * to each element, wherever that lies; '<' says that it wants its inputs channels last, '>' its output, '^' its inputs in
- * yet another order. It fails the test where an argument lies otherwise than it was told. */
+/* Dim orders of tensors between delegates that prefer another one. The test delegate adds its payload's first digit to
+ * each element. In the payload, '<' means that it wants its inputs channels last, '>' its output, '^' its inputs in a
+ * third order. It fails the test if an argument has another dim order than it was told. */
 #include "runtime/base/checked.h"
 #include "runtime/plan_internal.h"
 #include "tests/support/method_rig.h"
@@ -74,7 +74,7 @@ static const uint8_t *wanted(const struct et_model *model, uint32_t arg)
 	return !is_output && memchr(model->letters, '^', model->n) ? other : NULL;
 }
 
-static bool find_order(const struct et_model *model, uint32_t arg, uint8_t *ret_order, uint32_t n_dims)
+static bool preferred_order(const struct et_model *model, uint32_t arg, uint8_t *ret_order, uint32_t n_dims)
 {
 	const uint8_t *order = wanted(model, arg);
 	if (!order || n_dims != 4)
@@ -83,7 +83,7 @@ static bool find_order(const struct et_model *model, uint32_t arg, uint8_t *ret_
 	return true;
 }
 
-static enum et_status take_orders(struct et_model *model, const uint32_t *args, uint32_t n_args, struct et_diag *diag)
+static enum et_status adopt_orders(struct et_model *model, const uint32_t *args, uint32_t n_args, struct et_diag *diag)
 {
 	for (uint32_t i = 0; i < n_args; i++) {
 		assert_true(args[i] < model->n_args && !model->is_taken[args[i]]);
@@ -134,8 +134,6 @@ static enum et_status enqueue(struct et_instance *instance, struct et_evalue *co
 }
 
 static const struct et_delegate_ops ops = {
-	.struct_size = sizeof ops,
-	.interface = ET_DELEGATE_INTERFACE,
 	.id = "TestBackend",
 	.name = "test",
 	.n_devices = n_devices,
@@ -145,8 +143,8 @@ static const struct et_delegate_ops ops = {
 	.instance_new = instance_new,
 	.instance_free = instance_free,
 	.enqueue = enqueue,
-	.find_order = find_order,
-	.take_orders = take_orders,
+	.preferred_order = preferred_order,
+	.adopt_orders = adopt_orders,
 };
 
 static enum et_status run_same(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -214,7 +212,7 @@ static void kernel(const char *name, int from, int to)
 	mk_kernel(&mk, mk_operator(&mk, name, ""), MK_ARGS(from, to));
 }
 
-/* Runs the program: @sum is added to each element, and @n arguments lie as their delegates want them. */
+/* Run the program. It adds @sum to each element, and @n arguments have the dim order that their delegate prefers. */
 static void check(float sum, int n)
 {
 	struct et_worker_threads *thread_sets[] = { &threads };
@@ -236,14 +234,14 @@ static void check(float sum, int n)
 	assert_int_equal(n_taken, n);
 }
 
-static void two_that_agree(void **state)
+static void two_delegates_that_agree(void **state)
 {
 	call("1>", x, a);
 	call("2<", a, y);
 	check(3, 2);
 }
 
-static void with_kernels_between(void **state)
+static void kernels_between_two_delegates(void **state)
 {
 	int c = planned(256);
 	call("1>", x, a);
@@ -253,7 +251,7 @@ static void with_kernels_between(void **state)
 	check(3, 2);
 }
 
-static void a_kernel_that_minds(void **state)
+static void a_kernel_that_needs_its_dim_order(void **state)
 {
 	int c = planned(256), d = planned(320);
 	call("1>", x, a);
@@ -261,10 +259,10 @@ static void a_kernel_that_minds(void **state)
 	kernel("order::strict", b, c);
 	call("2<>", c, d);
 	call("3<", d, y);
-	check(6, 2); /* d's */
+	check(6, 2); /* d's arguments */
 }
 
-static void one_that_does_not_want(void **state)
+static void a_delegate_without_a_preference(void **state)
 {
 	call("1>", x, a);
 	call("2<", a, b);
@@ -272,7 +270,7 @@ static void one_that_does_not_want(void **state)
 	check(4, 0);
 }
 
-static void two_that_want_different_things(void **state)
+static void two_delegates_that_disagree(void **state)
 {
 	call("1>", x, a);
 	call("2<", a, b);
@@ -288,7 +286,7 @@ static void inputs_and_outputs_stay(void **state)
 	check(3, 0);
 }
 
-static void called_twice(void **state)
+static void a_delegate_that_is_called_twice_keeps_its_order(void **state)
 {
 	int number = mk_delegate(&mk, "TestBackend", "1>", 2, false, NULL, NULL);
 	mk_call(&mk, number, MK_ARGS(x, b));
@@ -297,7 +295,7 @@ static void called_twice(void **state)
 	check(3, 0);
 }
 
-static void moved(void **state)
+static void moved_tensors_keep_their_order(void **state)
 {
 	call("1>", x, a);
 	mk_move(&mk, a, b);
@@ -305,8 +303,8 @@ static void moved(void **state)
 	check(3, 0);
 }
 
-/* c lies where a does, and is read for what was written there. */
-static void read_by_another_name(void **state)
+/* c has the same place as a, and is read for the bytes that a's writer wrote. */
+static void a_tensor_read_through_another_value(void **state)
 {
 	int c = planned(128);
 	call("1>", x, a);
@@ -315,14 +313,14 @@ static void read_by_another_name(void **state)
 	check(4, 0);
 }
 
-static void alone(void **state)
+static void one_delegate_alone_changes_nothing(void **state)
 {
 	call("1>", x, a);
 	kernel("order::anyhow", a, y);
 	check(1, 0);
 }
 
-static void without_memory(void **state)
+static void every_allocation_may_fail(void **state)
 {
 	struct make_program *made = &mk;
 	call("1>", x, a);
@@ -350,17 +348,17 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(two_that_agree),
-		TEST(with_kernels_between),
-		TEST(a_kernel_that_minds),
-		TEST(one_that_does_not_want),
-		TEST(two_that_want_different_things),
+		TEST(two_delegates_that_agree),
+		TEST(kernels_between_two_delegates),
+		TEST(a_kernel_that_needs_its_dim_order),
+		TEST(a_delegate_without_a_preference),
+		TEST(two_delegates_that_disagree),
 		TEST(inputs_and_outputs_stay),
-		TEST(called_twice),
-		TEST(moved),
-		TEST(read_by_another_name),
-		TEST(alone),
-		TEST(without_memory),
+		TEST(a_delegate_that_is_called_twice_keeps_its_order),
+		TEST(moved_tensors_keep_their_order),
+		TEST(a_tensor_read_through_another_value),
+		TEST(one_delegate_alone_changes_nothing),
+		TEST(every_allocation_may_fail),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,7 +78,7 @@ static void release(void *held)
 	--*(int *)held;
 }
 
-/* By the Plan, for as long as it lives; those that no instruction needs are not. */
+/* The Plan holds its operators as long as it lives, except operators that no instruction uses. */
 static void operators_are_held(void **state)
 {
 	static const struct et_kernel kernels[] = {
@@ -137,8 +137,8 @@ static void refuses_method(const char *method, enum et_status status, const char
 	assert_string_equal(diag.text, sentence);
 }
 
-/* What one method lacks is no matter to the others, whichever comes first. */
-static void methods_that_cant_run_here_do_so_alone(void **state)
+/* A method that cannot run does not disturb the others, whichever comes first. */
+static void a_refused_method_does_not_disturb_others(void **state)
 {
 	struct mk_tensor outside = { MK_FP32, MK_SIZES(1), .name = "w", .is_external = true };
 	struct mk_tensor unbound = { MK_FP32, MK_SIZES(1), .dynamism = ET_DYNAMIC_UNBOUND };
@@ -201,18 +201,18 @@ static void nothing_writes_to_constants(void **state)
 	refuses(ET_E_INVALID_PROGRAM, "instruction 0 (test::split) would write to value 1, a constant");
 }
 
-/* Through a move nobody can know beforehand; the run refuses. */
-static void nothing_writes_to_constants_by_detours(void **state)
+/* A move may pass a constant; the Plan cannot know that, the run refuses. */
+static void moves_and_views_cannot_write_to_constants(void **state)
 {
 	float weight = 1;
 	mk_arena(&mk, 64);
 	int constant = mk_tensor(&mk,
 		&(struct mk_tensor){ MK_FP32, MK_SIZES(1), .constant = mk_constant(&mk, &weight, sizeof weight) });
-	int x = planned(0, 1), worker_index = planned(16, 1), go = mk_bool(&mk, true);
+	int x = planned(0, 1), target = planned(16, 1), go = mk_bool(&mk, true);
 	int view = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1) });
 	mk_jump_false(&mk, go, 3);
-	mk_move(&mk, constant, worker_index);
-	mk_kernel(&mk, mk_operator(&mk, "test::add", "out"), MK_ARGS(x, x, worker_index));
+	mk_move(&mk, constant, target);
+	mk_kernel(&mk, mk_operator(&mk, "test::add", "out"), MK_ARGS(x, x, target));
 	mk_kernel(&mk, mk_operator(&mk, "test::view", ""), MK_ARGS(constant, view));
 	mk_kernel(&mk, mk_operator(&mk, "test::copy_", ""), MK_ARGS(view, x));
 	mk_input(&mk, x);
@@ -236,7 +236,7 @@ static void moves_that_change_the_kind(void **state)
 {
 	mk_arena(&mk, 64);
 	mk_move(&mk, planned(0, 1), mk_int(&mk, 1));
-	refuses(ET_E_INVALID_PROGRAM, "instruction 0: moves a Tensor to a slot that holds a Int");
+	refuses(ET_E_INVALID_PROGRAM, "instruction 0: moves a Tensor to a value that holds a Int");
 }
 
 static void moves_of_lists(void **state)
@@ -247,8 +247,8 @@ static void moves_of_lists(void **state)
 	refuses(ET_E_NOT_SUPPORTED, "instruction 0: moves of lists are not supported");
 }
 
-/* A number that becomes another kind while running is caught where a kernel relies on it. */
-static void numbers_that_change_their_kind(void **state)
+/* A scalar that changes its kind during a run is refused where a kernel relies on the kind. */
+static void scalars_that_change_their_kind(void **state)
 {
 	mk_arena(&mk, 64);
 	int n = mk_int(&mk, 1), d = mk_double(&mk, 1.5), sum = mk_int(&mk, 0), x = planned(0, 2), y = planned(16, 2);
@@ -272,7 +272,7 @@ static void numbers_that_change_their_kind(void **state)
 	assert_string_equal(run.run.diag.text, "instruction 3 (test::shrink): argument 1 became a Double");
 }
 
-static void a_view_that_nobody_made(void **state)
+static void a_view_is_read_before_it_is_made(void **state)
 {
 	mk_arena(&mk, 64);
 	int view = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1) }), y = planned(0, 1);
@@ -314,7 +314,7 @@ static void kernels_are_found_and_sorted(void **state)
 	assert_null(et_kernel_table_find(&rig_kernels, "zzz"));
 }
 
-static void constants_that_lie_odd_are_copied_once(void **state)
+static void unaligned_constants_are_copied_once(void **state)
 {
 	float weight[3] = { 1, 2, 3 };
 	mk_arena(&mk, 64);
@@ -352,8 +352,8 @@ static void constants_that_lie_odd_are_copied_once(void **state)
 	free(bytes);
 }
 
-/* Forty tensors of the same bytes: aligned they cost nothing, else there is an end to the copies. */
-static void constants_that_lie_odd_are_not_copied_without_end(void **state)
+/* Forty tensors with the same bytes. Aligned they cost nothing; unaligned the copies are limited. */
+static void copies_of_unaligned_constants_are_limited(void **state)
 {
 	enum { N = 40, N_FLOATS = 1 << 14 };
 	static float weight[N_FLOATS];
@@ -373,7 +373,7 @@ static void constants_that_lie_odd_are_not_copied_without_end(void **state)
 		assert_int_equal(status, skew ? ET_E_INVALID_PROGRAM : ET_OK);
 		if (skew)
 			assert_string_equal(rig.diag.text,
-				"constants that are not aligned are more than 16 times their file");
+				"copies of unaligned constants would take more than 16 times the size of their file");
 		else
 			rig.plan = et_plan_unref(rig.plan);
 		rig.program = et_program_unref(rig.program);
@@ -382,7 +382,7 @@ static void constants_that_lie_odd_are_not_copied_without_end(void **state)
 	free(bytes);
 }
 
-/* Every allocation fails once: nothing leaks, nothing is half made. */
+/* Every allocation fails once: no leak, and no half-made Plan. */
 static void every_allocation_may_fail(void **state)
 {
 	float initial[4] = { 1 };
@@ -442,14 +442,14 @@ static void every_allocation_may_fail(void **state)
 
 /* --- programs that are made to waste time ------------------------------------------------------------- */
 
-static void more_arenas_than_anybody_has(void **state)
+static void too_many_arenas_are_refused(void **state)
 {
 	for (int i = 0; i < 64; i++)
 		mk_arena(&mk, 64);
 	refuses(ET_E_NOT_SUPPORTED, "method 'forward' has 65 arenas, 64 are the most");
 }
 
-/* @n inputs side by side, in one component since what nothing touches covers them all. */
+/* @n inputs side by side; an unused tensor covers them all, so they are one component. */
 static void make_inputs(int n)
 {
 	mk_arena(&mk, 4 * n);
@@ -467,15 +467,15 @@ static void many_inputs_are_bound(void **state)
 		assert_true(rig.info->inputs[i].zero_copy);
 }
 
-static void so_many_inputs_are_copied(void **state)
+static void too_many_inputs_are_copied(void **state)
 {
 	make_inputs(4200);
 	rig_open(&rig, &mk);
 	assert_false(rig.info->inputs[0].zero_copy);
 }
 
-/* Whether a tensor that is written first and read last is taken for state, where @n_blocks of @n_jumps each, between the two,
- * are found one in each sweep: each is reached from the one behind it. */
+/* Whether a tensor that is written first and read last is called state. Between the two lie @n_blocks of @n_jumps each;
+ * each block is reached from the one behind it, so a sweep finds only one more. */
 static bool is_state_beyond(int n_blocks, int n_jumps, int n_values)
 {
 	mk_arena(&mk, 64);
@@ -506,7 +506,7 @@ static void jumps_are_followed(void **state)
 	assert_false(is_state_beyond(60, 10, 100));
 }
 
-static void so_many_jumps_are_not(void **state)
+static void too_many_jumps_are_not_followed(void **state)
 {
 	assert_true(is_state_beyond(60, 150, 32000));
 }
@@ -518,7 +518,7 @@ static size_t most_steps(void)
 	return et_plan_info(rig.plan)->n_most_steps;
 }
 
-/* The largest tensor's elements, times all others' and one for each argument. */
+/* The largest tensor's elements, times the elements of all others plus one for each argument. */
 static void steps_of_one_instruction(void **state)
 {
 	mk_arena(&mk, 4096);
@@ -529,7 +529,7 @@ static void steps_of_one_instruction(void **state)
 	assert_int_equal(most_steps(), 50 * (4 + 5 + 2 + 4));
 }
 
-/* Who looks at headers only may look at anything. */
+/* A kernel that reads only headers may have tensors of any size. */
 static void steps_of_views_and_numbers(void **state)
 {
 	mk_arena(&mk, 4096);
@@ -541,8 +541,8 @@ static void steps_of_views_and_numbers(void **state)
 	assert_int_equal(most_steps(), 0);
 }
 
-/* A dynamic view, and what a move fills, may be larger than they say: as large as anything. */
-static void steps_of_what_hides_its_size(void **state)
+/* A dynamic view, or the target of a move, may be larger than its own spec: it counts as the largest tensor. */
+static void steps_of_a_dynamic_view(void **state)
 {
 	mk_arena(&mk, 4096);
 	int x = planned(0, 1000), y = planned(4000, 3);
@@ -552,7 +552,7 @@ static void steps_of_what_hides_its_size(void **state)
 	assert_int_equal(most_steps(), 1000 * (3 + 3));
 }
 
-static void steps_of_what_is_moved(void **state)
+static void steps_of_a_moved_tensor(void **state)
 {
 	mk_arena(&mk, 4096);
 	int x = planned(0, 900), y = planned(4000, 3), z = planned(4032, 3);
@@ -561,70 +561,38 @@ static void steps_of_what_is_moved(void **state)
 	assert_int_equal(most_steps(), 900 * (3 + 3 + 3));
 }
 
-/* --- sorting ---------------------------------------------------------------------------------------------- */
-
-static void items_come_by_key_and_stay_where_keys_are_one(void **state)
-{
-	enum { MOST = 300 };
-	static struct et_sort_item items[MOST], room[MOST];
-	/* of bits in the middle, all bits, and few of them */
-	const uint64_t masks[] = { 0xfff0, UINT64_MAX, 3, 0, UINT64_C(1) << 63 };
-	uint64_t key = 1;
-	(void)state;
-	for (uint32_t round = 0; round < 5 * MOST; round++) {
-		uint32_t n = round / 5;
-		bool has[MOST] = { false };
-		uint64_t before = 0, after = 0;
-		for (uint32_t i = 0; i < n; i++) {
-			key = key * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-			items[i] = (struct et_sort_item){ (key ^ key >> 33) & masks[round % 5], i };
-			before += items[i].key * (i + 1);
-		}
-		et_sort_items(items, room, n);
-		for (uint32_t i = 0; i < n; i++) {
-			assert_true(items[i].index < n && !has[items[i].index]);
-			has[items[i].index] = true;
-			after += items[i].key * (items[i].index + 1);
-			assert_true(!i || items[i - 1].key < items[i].key ||
-				    (items[i - 1].key == items[i].key && items[i - 1].index < items[i].index));
-		}
-		assert_true(before == after); /* each key is still its own index's */
-	}
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(items_come_by_key_and_stay_where_keys_are_one),
 		TEST(all_missing_operators_are_named),
 		TEST(many_missing_operators_are_counted),
 		TEST(operators_are_held),
 		TEST(a_missing_backend_is_named),
 		TEST(a_method_that_is_not_there),
-		TEST(methods_that_cant_run_here_do_so_alone),
+		TEST(a_refused_method_does_not_disturb_others),
 		TEST(arguments_of_a_wrong_kind),
 		TEST(too_few_arguments),
 		TEST(nothing_writes_to_constants),
-		TEST(nothing_writes_to_constants_by_detours),
+		TEST(moves_and_views_cannot_write_to_constants),
 		TEST(moves_that_change_the_kind),
 		TEST(moves_of_lists),
-		TEST(numbers_that_change_their_kind),
-		TEST(a_view_that_nobody_made),
+		TEST(scalars_that_change_their_kind),
+		TEST(a_view_is_read_before_it_is_made),
 		cmocka_unit_test(signatures_are_read),
 		cmocka_unit_test(kernels_are_found_and_sorted),
-		TEST(constants_that_lie_odd_are_copied_once),
-		TEST(constants_that_lie_odd_are_not_copied_without_end),
+		TEST(unaligned_constants_are_copied_once),
+		TEST(copies_of_unaligned_constants_are_limited),
 		TEST(every_allocation_may_fail),
-		TEST(more_arenas_than_anybody_has),
+		TEST(too_many_arenas_are_refused),
 		TEST(many_inputs_are_bound),
-		TEST(so_many_inputs_are_copied),
+		TEST(too_many_inputs_are_copied),
 		TEST(jumps_are_followed),
-		TEST(so_many_jumps_are_not),
+		TEST(too_many_jumps_are_not_followed),
 		TEST(steps_of_one_instruction),
 		TEST(steps_of_views_and_numbers),
-		TEST(steps_of_what_hides_its_size),
-		TEST(steps_of_what_is_moved),
+		TEST(steps_of_a_dynamic_view),
+		TEST(steps_of_a_moved_tensor),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

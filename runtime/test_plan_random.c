@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random programs, held against an interpreter that does what the original does: one memory per client, laid out
- * as planned, inputs copied in, outputs copied out. Tensors overlap in any way, instructions branch and jump
- * back, so most of these programs make no sense; but splitting memory into state and activations, binding inputs and
- * outputs, and NaN in activations must not change what any of them computes. Two clients take turns. */
+/* Random programs, compared with an interpreter that works as ExecuTorch does: one memory per client, laid out as
+ * planned, inputs copied in, outputs copied out. Tensors overlap in any way, instructions branch and jump back, so
+ * most of these programs make no sense. But splitting memory into state and activations, binding inputs and outputs,
+ * and NaN in activations must not change any result. Two clients take turns. */
 #include "tests/support/method_rig.h"
 
 #include <setjmp.h>
@@ -44,7 +44,7 @@ static void make(struct made *made)
 		if (step->kind == MOVE && draw(2))
 			step->kind = ADD;
 		if (step->kind == JUMP) {
-			/* forwards, by a number that is an input; backwards would not end */
+			/* forward jumps depend on an input; backward jumps would not end */
 			step->a = s + 1 + draw(N_STEPS - s);
 			step->b = draw(2);
 		}
@@ -91,7 +91,7 @@ static void assemble(const struct made *made, struct make_program *mk)
 			break;
 		}
 	}
-	/* both are read in every program, so that both may be given any value */
+	/* every program reads both, so both may be given any value */
 	mk_jump_false(mk, bools[0], N_STEPS + 2);
 	mk_jump_false(mk, bools[1], N_STEPS + 2);
 	for (int i = 0; i < N_INPUTS; i++)
@@ -102,7 +102,7 @@ static void assemble(const struct made *made, struct make_program *mk)
 		mk_output(mk, made->outputs[i]);
 }
 
-/* As the original: @memory is the client's for ever. */
+/* As in ExecuTorch: @memory belongs to one client forever. */
 static void interpret(const struct made *made, float *memory, float in[N_INPUTS][N], const bool *bools,
 	float out[N_OUTPUTS][N])
 {
@@ -184,7 +184,7 @@ static void random_programs_compute_the_same(void **state)
 {
 	for (uint32_t number = 1; number <= 3000; number++)
 		compare(number);
-	/* the programs were not all of one kind */
+	/* the programs were of different kinds */
 	assert_in_range(n_stateful, 100, 2900);
 	assert_in_range(n_bound, 100, 11000);
 }

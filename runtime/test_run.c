@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Executing: straight lines, branches, loops, moves, views, lists, dynamic shapes, numbers, failures, and where
- * a run stops. Activations are full of NaN before every run. */
+/* Executing: straight code, branches, loops, moves, views, lists, dynamic shapes, scalars, failures, and the places
+ * where a run stops. Activations are full of NaN before every run. */
 #include "tests/support/method_rig.h"
 
 #include <setjmp.h>
@@ -62,7 +62,7 @@ static void adds_and_reuses_memory(void **state)
 	}
 }
 
-static void a_branch_goes_either_way(void **state)
+static void a_branch_is_taken_or_not(void **state)
 {
 	mk_arena(&mk, 128);
 	int a = planned(0, 1), limit = planned(4, 1),
@@ -99,7 +99,7 @@ static void a_loop_counts_and_starts_anew(void **state)
 	int x = planned(0, 2), sum = planned(16, 2);
 	int i = mk_int(&mk, 7), zero = mk_int(&mk, 0), one = mk_int(&mk, 1), n = mk_int(&mk, 10);
 	int done = mk_bool(&mk, false);
-	mk_move(&mk, zero, i); /* written before it is read: no state */
+	mk_move(&mk, zero, i); /* written before it is read: not state */
 	mk_kernel(&mk, op("test::fill", ""), MK_ARGS(zero, sum));
 	mk_kernel(&mk, op("test::accumulate_", ""), MK_ARGS(sum, x));
 	mk_kernel(&mk, op("test::add", "Scalar"), MK_ARGS(i, one, i));
@@ -196,7 +196,7 @@ static void a_tensor_is_not_resized_under_its_reader(void **state)
 {
 	mk_arena(&mk, 64);
 	int x = dynamic(0, 4), y = dynamic(16, 4);
-	mk_move(&mk, x, y); /* one tensor from here on, which the plan alone cannot see */
+	mk_move(&mk, x, y); /* from here on one tensor, which the Plan alone cannot know */
 	mk_kernel(&mk, op("test::cat", ""), MK_ARGS(mk_slots(&mk, ET_TAG_TENSOR_LIST, (int[]){ x, x }, 2), y));
 	mk_input(&mk, x);
 	mk_output(&mk, y);
@@ -211,7 +211,7 @@ static void a_tensor_is_not_resized_under_its_reader(void **state)
 	assert_non_null(strstr(run.run.diag.text, "are the same tensor"));
 }
 
-static void numbers_come_in_and_go_out(void **state)
+static void scalars_are_inputs_and_outputs(void **state)
 {
 	mk_arena(&mk, 16);
 	int n = mk_int(&mk, 3), unread = mk_int(&mk, 8), sum = mk_int(&mk, 0), two = mk_int(&mk, 2);
@@ -270,7 +270,7 @@ static void wrong_inputs_are_named(void **state)
 	rig_output(&run, 0, out, 5);
 	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_ARGUMENT);
 	assert_string_equal(run.run.diag.text, "output 0: room for 20 bytes, expected 24");
-	rig_output(&run, 0, NULL, 0); /* planned memory serves */
+	rig_output(&run, 0, NULL, 0); /* uses the planned memory instead */
 	assert_int_equal(rig_run(&rig, &run), ET_OK);
 	assert_true(((const float *)et_run_output(&run.run, 0)->data)[5] == 12);
 }
@@ -389,7 +389,7 @@ static void stops_between_instructions(void **state)
 	run.env.queue = (struct et_queue_id){ .kind = ET_QUEUE_GPU };
 	assert_int_equal(et_run_advance(&run.run, &run.env), ET_STOP_QUEUE);
 	assert_int_equal(run.run.queue.kind, ET_QUEUE_CPU);
-	assert_int_equal(et_run_end(&run.run), ET_E_CANCELLED); /* given up */
+	assert_int_equal(et_run_end(&run.run), ET_E_CANCELLED); /* abandoned */
 }
 
 static void an_endless_program_ends(void **state)
@@ -401,7 +401,7 @@ static void an_endless_program_ends(void **state)
 	struct rig_run run;
 	rig_run_init(&rig, &run);
 	assert_int_equal(et_run_begin(&run.run), ET_OK);
-	run.run.n_executed = 99 * 1000 * 1000; /* as if it had gone on for long */
+	run.run.n_executed = 99 * 1000 * 1000; /* as if it had run for long */
 	assert_int_equal(et_run_advance(&run.run, &run.env), ET_STOP_FAILED);
 	assert_int_equal(et_run_end(&run.run), ET_E_INVALID_PROGRAM);
 }
@@ -411,13 +411,13 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(adds_and_reuses_memory),
-		TEST(a_branch_goes_either_way),
+		TEST(a_branch_is_taken_or_not),
 		TEST(a_loop_counts_and_starts_anew),
 		TEST(views_follow_what_they_view),
 		TEST(lists_of_tensors_are_read_and_written),
 		TEST(dynamic_sizes_go_through),
 		TEST(a_tensor_is_not_resized_under_its_reader),
-		TEST(numbers_come_in_and_go_out),
+		TEST(scalars_are_inputs_and_outputs),
 		TEST(wrong_inputs_are_named),
 		TEST(a_failing_kernel_says_where),
 		TEST(freed_memory_is_an_error_and_comes_back),

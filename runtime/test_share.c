@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Methods of one program that share mutable buffers: each sees what the others have written, from the same beginning,
- * whoever is made or freed first; and methods that are not made to share do not. */
+/* Methods of one program that share mutable buffers: each sees what the others have written, from the same initial
+ * values, whichever is made or freed first. Methods that are not made to share do not share. */
 #include "runtime/base/checked.h"
 #include "runtime/method.h"
 #include "tests/support/method_rig.h"
@@ -15,7 +15,7 @@ enum { SMALL = 256, LARGE = 1 << 20, MAX_OPENED = 8 };
 static struct method_rig rig;
 static struct make_program mk;
 
-/* One Method with its Plan and a frame; the rig is lent whichever runs. */
+/* A Method with its Plan and a frame; the Method that runs borrows the rig. */
 struct opened {
 	struct et_plan *plan;
 	struct et_method *method;
@@ -65,8 +65,9 @@ static void begin_method(const char *name, int64_t n_shared)
 	mk_arena(&mk, n_shared);
 }
 
-/* forward(x): h += x, answers h + h; set(x): h = x, without reading it; get(): h itself; apart(x): x + x; steps(x): a
- * buffer that only it has, at 128: s += x, answers s + h; number(): 7, without any arena. @h and @s: their initial values. */
+/* The methods: forward(x): h += x, returns h + h; set(x): h = x, without reading h; get(): returns h; apart(x): x + x;
+ * steps(x): s += x, returns s + h, with a buffer s at 128 that only it has; number(): 7, without any arena. @h_initial
+ * and @s_initial: the buffers' initial values. */
 static void make_methods(int64_t n_shared, uint32_t h_initial, uint32_t s_initial)
 {
 	begin_method("forward", n_shared);
@@ -106,7 +107,7 @@ static void make_methods(int64_t n_shared, uint32_t h_initial, uint32_t s_initia
 	mk_method(&mk, "number");
 	mk_output(&mk, mk_int(&mk, 7));
 
-	mk_method(&mk, "refused"); /* which has nothing to do with the others */
+	mk_method(&mk, "refused"); /* it cannot run here, and does not disturb the others */
 	mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1), .dynamism = ET_DYNAMIC_UNBOUND });
 
 	if (rig_try_plan(&rig, &mk))
@@ -166,7 +167,7 @@ static bool at_once(void *self)
 	return true;
 }
 
-/* Given up between its first instruction and its second. */
+/* Abandon the run between its first and its second instruction. */
 static enum et_status cut_short(struct opened *one)
 {
 	struct rig_run run;
@@ -183,7 +184,7 @@ static enum et_status cut_short(struct opened *one)
 	return et_run_end(&run.run);
 }
 
-static void what_one_writes_the_others_read(void **state)
+static void one_method_writes_and_others_read(void **state)
 {
 	make_methods(SMALL, 0, 0);
 	struct opened *forward = open_one("forward", NULL), *get = open_one("get", forward),
@@ -197,7 +198,7 @@ static void what_one_writes_the_others_read(void **state)
 	assert_true(run_one(forward, 1) == 22);
 }
 
-static void without_being_told_to_they_do_not_share(void **state)
+static void methods_do_not_share_by_default(void **state)
 {
 	make_methods(SMALL, 0, 0);
 	struct opened *forward = open_one("forward", NULL), *get = open_one("get", NULL),
@@ -206,12 +207,12 @@ static void without_being_told_to_they_do_not_share(void **state)
 	assert_true(run_one(get, 0) == 0);
 	assert_true(run_one(another, 5) == 10);
 	assert_true(run_one(forward, 0) == 4);
-	/* each is state that runs must not overlap on, whatever it does with it */
+	/* each has state that runs must not overlap on */
 	for (int i = 0; i < n_opened; i++)
 		assert_true(et_plan_info(all[i].plan)->is_stateful);
 }
 
-static void two_of_one_method_may_share_too(void **state)
+static void two_methods_of_one_plan_may_share(void **state)
 {
 	make_methods(SMALL, 0, 0);
 	struct opened *first = open_one("forward", NULL), *second = open_one("forward", first);
@@ -220,25 +221,25 @@ static void two_of_one_method_may_share_too(void **state)
 	assert_true(run_one(first, 1) == 6);
 }
 
-/* What only a later one uses begins as it should; what is there stays. */
-static void the_initial_values_are_all_methods(void **state)
+/* A buffer that only a later Method uses starts with its initial value; existing values stay. */
+static void state_starts_with_all_methods_initial_values(void **state)
 {
 	float seven = 7, three = 3;
 	uint32_t h = mk_initial(&mk, &seven, sizeof seven), s = mk_initial(&mk, &three, sizeof three);
 	make_methods(SMALL, h, s);
 	struct opened *forward = open_one("forward", NULL);
-	/* h of four methods, s of one, and its own once more */
+	/* h of four methods, s of one, and the method's own once more */
 	assert_int_equal(et_plan_info(forward->plan)->n_reset_bytes, SMALL + 6 * sizeof seven);
 	assert_true(run_one(forward, 1) == 16);
 	struct opened *steps = open_one("steps", forward);
 	assert_true(run_one(steps, 1) == 12); /* 3 + 1, and 8 */
 	assert_true(run_one(open_one("get", steps), 0) == 8);
 	et_method_reset(forward->method);
-	assert_true(run_one(steps, 1) == 11); /* 3 + 1, and 7: all of it is as in the beginning */
+	assert_true(run_one(steps, 1) == 11); /* 3 + 1, and 7: everything has its initial value again */
 }
 
-/* Of a program that was not planned so: what two methods have at one place are two things. */
-static void ones_own_initial_values_go_first(void **state)
+/* In a program that was not planned for sharing, the same place in two methods holds different things. */
+static void the_methods_own_initial_values_win(void **state)
 {
 	static const char *names[] = { "forward", "get" };
 	static const float values[] = { 7, 3 };
@@ -255,13 +256,13 @@ static void ones_own_initial_values_go_first(void **state)
 	for (int i = 0; i < 2; i++) {
 		assert_true(run_one(forward, 0) == 7);
 		assert_true(run_one(get, 0) == 3);
-		assert_true(run_one(with, 0) == 7); /* the first one's, which it works on */
+		assert_true(run_one(with, 0) == 7); /* the first Method's memory */
 		et_method_reset(forward->method);
 		et_method_reset(get->method);
 	}
 }
 
-static void they_cost_their_own_part(void **state)
+static void shared_state_is_allocated_once(void **state)
 {
 	make_methods(LARGE, 0, 0);
 	struct opened *forward = open_one("forward", NULL);
@@ -274,7 +275,7 @@ static void they_cost_their_own_part(void **state)
 	assert_int_equal(et_plan_info(get->plan)->n_shared_bytes, LARGE);
 }
 
-static void what_has_nothing_to_share_says_so(void **state)
+static void methods_without_shared_buffers_are_refused(void **state)
 {
 	make_methods(SMALL, 0, 0);
 	struct opened *forward = open_one("forward", NULL), *apart = open_one("apart", NULL), none;
@@ -290,12 +291,13 @@ static void another_program_does_not_share(void **state)
 	struct opened *forward = open_one("forward", NULL), none;
 	struct et_program *first = rig.program;
 	mk_init(&mk);
-	make_methods(SMALL, 0, 0); /* to the byte the same */
+	make_methods(SMALL, 0, 0); /* byte for byte the same */
 	assert_int_equal(try_open("forward", forward, &none), ET_E_INVALID_ARGUMENT);
 	et_program_unref(first);
 }
 
-/* Arenas of other sizes, of another number, or a single method that has any: whatever that is, it was not planned to be shared. */
+/* Arenas of different sizes, another number of arenas, or only one method with arenas: none of these was planned by
+ * share_mutable_buffers. */
 static void other_arenas_are_not_shared(void **state)
 {
 	static const struct {
@@ -327,8 +329,8 @@ static void other_arenas_are_not_shared(void **state)
 	}
 }
 
-/* No input is a mutable buffer. */
-static void where_an_input_lies_is_not_shared(void **state)
+/* An input is never a mutable buffer. */
+static void an_arena_with_an_input_is_not_shared(void **state)
 {
 	for (int other = 0; other < 2; other++) {
 		if (other)
@@ -363,7 +365,7 @@ static void fewer_arenas_are_not_shared(void **state)
 	assert_int_equal(et_plan_info(open_one("forward", NULL)->plan)->n_shared_bytes, 0);
 }
 
-static void a_run_keeps_the_others_out(void **state)
+static void a_run_excludes_runs_of_the_others(void **state)
 {
 	make_methods(SMALL, 0, 0);
 	struct opened *forward = open_one("forward", NULL), *get = open_one("get", forward);
@@ -378,7 +380,7 @@ static void a_run_keeps_the_others_out(void **state)
 	assert_true(run_one(get, 0) == 1);
 }
 
-static void a_small_one_is_rolled_back_for_all(void **state)
+static void a_small_shared_state_is_rolled_back_for_all(void **state)
 {
 	make_methods(SMALL, 0, 0);
 	struct opened *forward = open_one("forward", NULL), *get = open_one("get", forward);
@@ -387,7 +389,7 @@ static void a_small_one_is_rolled_back_for_all(void **state)
 	assert_true(run_one(get, 0) == 1);
 }
 
-static void a_large_one_is_lost_for_all(void **state)
+static void a_large_shared_state_is_lost_for_all(void **state)
 {
 	make_methods(LARGE, 0, 0);
 	struct opened *get = open_one("get", NULL), *forward = open_one("forward", get);
@@ -402,8 +404,8 @@ static void a_large_one_is_lost_for_all(void **state)
 	assert_int_equal(cut_short(forward), ET_E_STATE_LOST);
 }
 
-/* The one that holds it may go before the others do, if these are not used any more. */
-static void they_may_be_freed_in_any_order(void **state)
+/* The Method that holds the memory may be freed first, if the others are not used any more. */
+static void sharing_methods_may_be_freed_in_any_order(void **state)
 {
 	make_methods(SMALL, 0, 0);
 	struct opened *forward = open_one("forward", NULL), *get = open_one("get", forward);
@@ -433,21 +435,21 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(what_one_writes_the_others_read),
-		TEST(without_being_told_to_they_do_not_share),
-		TEST(two_of_one_method_may_share_too),
-		TEST(the_initial_values_are_all_methods),
-		TEST(ones_own_initial_values_go_first),
-		TEST(they_cost_their_own_part),
-		TEST(what_has_nothing_to_share_says_so),
+		TEST(one_method_writes_and_others_read),
+		TEST(methods_do_not_share_by_default),
+		TEST(two_methods_of_one_plan_may_share),
+		TEST(state_starts_with_all_methods_initial_values),
+		TEST(the_methods_own_initial_values_win),
+		TEST(shared_state_is_allocated_once),
+		TEST(methods_without_shared_buffers_are_refused),
 		TEST(another_program_does_not_share),
 		TEST(other_arenas_are_not_shared),
-		TEST(where_an_input_lies_is_not_shared),
+		TEST(an_arena_with_an_input_is_not_shared),
 		TEST(fewer_arenas_are_not_shared),
-		TEST(a_run_keeps_the_others_out),
-		TEST(a_small_one_is_rolled_back_for_all),
-		TEST(a_large_one_is_lost_for_all),
-		TEST(they_may_be_freed_in_any_order),
+		TEST(a_run_excludes_runs_of_the_others),
+		TEST(a_small_shared_state_is_rolled_back_for_all),
+		TEST(a_large_shared_state_is_lost_for_all),
+		TEST(sharing_methods_may_be_freed_in_any_order),
 		TEST(the_nth_allocation_fails),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

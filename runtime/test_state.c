@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is state and what is not, who owns it, what becomes of it when a run is cut short; and which inputs and
+/* State: which values are state, who owns them, and their fate when a run is cut short. Binding: which inputs and
  * outputs lie in the caller's memory. Activations are full of NaN before every run. */
 #include "runtime/plan_internal.h"
 #include "tests/support/method_rig.h"
@@ -64,12 +64,12 @@ static float step(struct et_method *method, float value)
 	return out;
 }
 
-static void what_is_read_before_it_is_written_is_state(void **state)
+static void read_before_written_is_state(void **state)
 {
 	make_accumulator(0, 64, 1);
 	rig_open(&rig, &mk);
 	assert_true(rig.info->is_stateful);
-	assert_int_equal(rig.info->n_state_bytes, 4 + 8); /* keeps its place within 64 bytes */
+	assert_int_equal(rig.info->n_state_bytes, 4 + 8); /* keeps its offset within 64 bytes */
 	assert_true(step(rig.method, 1) == 1);            /* zeros at first */
 	assert_true(step(rig.method, 2) == 3);
 	et_method_reset(rig.method);
@@ -105,8 +105,8 @@ static void an_initial_value_comes_back(void **state)
 	assert_int_equal(rig.info->n_reset_bytes, rig.info->n_state_bytes + 4);
 }
 
-/* As many as a file likes, in one place: who resets a Method knows beforehand how long that takes. */
-static void initial_values_that_overlap_are_counted_each(void **state)
+/* A file may put many initial values at one place: n_reset_bytes tells in advance how long a reset takes. */
+static void overlapping_initial_values_count_each(void **state)
 {
 	enum { N = 50, N_FLOATS = 100 };
 	static const float initial[N_FLOATS] = { 7 };
@@ -119,7 +119,7 @@ static void initial_values_that_overlap_are_counted_each(void **state)
 	assert_int_equal(rig.info->n_reset_bytes, rig.info->n_state_bytes + N * sizeof initial);
 }
 
-static void what_overlaps_state_is_state(void **state)
+static void overlapping_state_is_state(void **state)
 {
 	mk_arena(&mk, 256);
 	int x = planned(0, 1);
@@ -138,7 +138,7 @@ static void what_overlaps_state_is_state(void **state)
 	assert_int_equal(rig.info->n_state_bytes, 20);
 }
 
-static void parts_written_make_a_whole_written(void **state)
+static void writes_of_parts_add_up(void **state)
 {
 	mk_arena(&mk, 64);
 	int x = planned(0, 2), whole = planned(16, 4), left = planned(16, 2), right = planned(24, 2),
@@ -155,7 +155,7 @@ static void parts_written_make_a_whole_written(void **state)
 	assert_true(out[0] == 4 && out[1] == 8 && out[2] == 2 && out[3] == 4);
 }
 
-static void half_a_write_is_none(void **state)
+static void a_partial_write_is_not_enough(void **state)
 {
 	mk_arena(&mk, 64);
 	int x = planned(0, 2), whole = planned(16, 4), left = planned(16, 2), y = planned(32, 4);
@@ -167,8 +167,8 @@ static void half_a_write_is_none(void **state)
 	assert_true(rig.info->is_stateful);
 }
 
-/* A branch that writes on one path only. */
-static void one_path_is_not_all(void **state)
+/* A branch writes on one path only. */
+static void a_write_on_one_path_is_not_enough(void **state)
 {
 	mk_arena(&mk, 64);
 	int go = mk_bool(&mk, true), five = mk_int(&mk, 5), h = planned(16, 1), y = planned(32, 1);
@@ -192,10 +192,10 @@ static void one_path_is_not_all(void **state)
 	assert_true(out == 10);
 	run.inputs[0].b = false;
 	assert_int_equal(rig_run(&rig, &run), ET_OK);
-	assert_true(out == 10); /* it remembers */
+	assert_true(out == 10); /* the value is kept */
 }
 
-/* The second time round a loop the value was written, the first time not. */
+/* In the second iteration of a loop the value was written, in the first it was not. */
 static void the_first_round_of_a_loop_counts(void **state)
 {
 	mk_arena(&mk, 64);
@@ -209,7 +209,7 @@ static void the_first_round_of_a_loop_counts(void **state)
 	assert_true(rig.info->is_stateful);
 }
 
-static void a_number_that_outlives_the_run_is_state(void **state)
+static void a_scalar_that_outlives_the_run_is_state(void **state)
 {
 	mk_arena(&mk, 64);
 	int n = mk_int(&mk, 3), one = mk_int(&mk, 1);
@@ -255,7 +255,7 @@ static void dynamic_state_keeps_its_size(void **state)
 	assert_int_equal(run.outputs[0].sizes[0], 4);
 }
 
-/* Runs make_accumulator's program up to between its two instructions and gives it up there. */
+/* Run make_accumulator's program up to the point between its two instructions, and abandon it. */
 static enum et_status cut_short(struct rig_run *run, float *in, float *out, uint32_t n)
 {
 	rig_run_init(&rig, run);
@@ -269,7 +269,7 @@ static enum et_status cut_short(struct rig_run *run, float *in, float *out, uint
 	return et_run_end(&run->run);
 }
 
-/* h is written, then the kernel behind fails. */
+/* h is written, then the next kernel fails. */
 static void a_small_state_is_rolled_back(void **state)
 {
 	mk_arena(&mk, 64);
@@ -294,7 +294,7 @@ static void a_small_state_is_rolled_back(void **state)
 	assert_false(et_method_is_lost(rig.method));
 	run.inputs[1].b = false;
 	assert_int_equal(rig_run(&rig, &run), ET_OK);
-	assert_true(out == 4); /* as if the failed run had never been */
+	assert_true(out == 4); /* as if the failed run had never happened */
 }
 
 static void a_large_state_is_lost_until_reset(void **state)
@@ -314,7 +314,7 @@ static void a_large_state_is_lost_until_reset(void **state)
 	assert_false(et_method_is_lost(rig.method));
 	rig_run_floats(&rig, in, N, out, N);
 	assert_true(out[N - 1] == 3);
-	et_method_lose(rig.method); /* as when it goes on elsewhere */
+	et_method_lose(rig.method); /* as if another Method should continue it */
 	assert_true(et_method_is_lost(rig.method));
 	et_method_reset(rig.method);
 	rig_run_floats(&rig, in, N, out, N);
@@ -332,7 +332,7 @@ static void a_refused_run_leaves_the_state(void **state)
 	rig_input(&run, 0, NULL, 1);
 	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_ARGUMENT);
 	assert_true(step(rig.method, 1) == 2);
-	/* two at once are refused, and the first goes on */
+	/* a second run at the same time is refused, and the first continues */
 	rig_input(&run, 0, &in, 1);
 	rig_output(&run, 0, &out, 1);
 	second = run;
@@ -356,10 +356,10 @@ static void run_two_outputs(struct rig_run *run, float *in, float *out, float *s
 		fail_msg("%s", run->run.diag.text);
 }
 
-static void memory_is_bound_where_nobody_can_tell(void **state)
+static void memory_is_bound_where_no_value_can_observe_it(void **state)
 {
 	mk_arena(&mk, 64);
-	int x = planned(0, 4), t = planned(16, 4), y = planned(0, 4); /* y where x was, but later */
+	int x = planned(0, 4), t = planned(16, 4), y = planned(0, 4); /* y at the place of x, but later */
 	mk_kernel(&mk, add, MK_ARGS(x, x, t));
 	mk_kernel(&mk, add, MK_ARGS(t, t, y));
 	mk_input(&mk, x);
@@ -375,7 +375,7 @@ static void memory_is_bound_where_nobody_can_tell(void **state)
 	assert_true(out[3] == 16);
 }
 
-static void memory_that_is_used_meanwhile_is_copied(void **state)
+static void memory_in_use_meanwhile_is_copied(void **state)
 {
 	mk_arena(&mk, 64);
 	int x = planned(0, 4), t = planned(0, 4), y = planned(16, 4);
@@ -438,7 +438,7 @@ static void unplanned_memory_is_bound(void **state)
 	assert_true(out[3] == 8);
 	rig_output(&run, 0, NULL, 0);
 	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_ARGUMENT);
-	rig_output(&run, 0, in, 4); /* over its own input, and nowhere to put it meanwhile */
+	rig_output(&run, 0, in, 4); /* over its own input, without other memory for it */
 	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_ARGUMENT);
 	rig_output(&run, 0, out, 4);
 	run.inputs[0].tensor.data = (uint8_t *)in + 1;
@@ -446,7 +446,7 @@ static void unplanned_memory_is_bound(void **state)
 	assert_string_equal(run.run.diag.text, "input 0: memory is not aligned for FP32");
 }
 
-static void odd_memory_of_the_caller_is_copied(void **state)
+static void unaligned_memory_of_the_caller_is_copied(void **state)
 {
 	mk_arena(&mk, 64);
 	int x = planned(0, 4), y = planned(16, 4);
@@ -461,7 +461,7 @@ static void odd_memory_of_the_caller_is_copied(void **state)
 	struct rig_run run;
 	rig_run_init(&rig, &run);
 	rig_input(&run, 0, (float *)(void *)(bytes + 1), 4);
-	rig_output(&run, 0, (float *)(void *)(bytes + 5), 4); /* overlaps the input, and is as odd */
+	rig_output(&run, 0, (float *)(void *)(bytes + 5), 4); /* overlaps the input, and is as unaligned */
 	assert_int_equal(rig_run(&rig, &run), ET_OK);
 	assert_int_equal(run.run.n_copied_bytes, 32);
 	float out[4];
@@ -473,25 +473,25 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(what_is_read_before_it_is_written_is_state),
+		TEST(read_before_written_is_state),
 		TEST(two_methods_share_nothing),
 		TEST(an_initial_value_comes_back),
-		TEST(initial_values_that_overlap_are_counted_each),
-		TEST(what_overlaps_state_is_state),
-		TEST(parts_written_make_a_whole_written),
-		TEST(half_a_write_is_none),
-		TEST(one_path_is_not_all),
+		TEST(overlapping_initial_values_count_each),
+		TEST(overlapping_state_is_state),
+		TEST(writes_of_parts_add_up),
+		TEST(a_partial_write_is_not_enough),
+		TEST(a_write_on_one_path_is_not_enough),
 		TEST(the_first_round_of_a_loop_counts),
-		TEST(a_number_that_outlives_the_run_is_state),
+		TEST(a_scalar_that_outlives_the_run_is_state),
 		TEST(dynamic_state_keeps_its_size),
 		TEST(a_small_state_is_rolled_back),
 		TEST(a_large_state_is_lost_until_reset),
 		TEST(a_refused_run_leaves_the_state),
-		TEST(memory_is_bound_where_nobody_can_tell),
-		TEST(memory_that_is_used_meanwhile_is_copied),
+		TEST(memory_is_bound_where_no_value_can_observe_it),
+		TEST(memory_in_use_meanwhile_is_copied),
 		TEST(written_inputs_and_double_outputs_are_copied),
 		TEST(unplanned_memory_is_bound),
-		TEST(odd_memory_of_the_caller_is_copied),
+		TEST(unaligned_memory_of_the_caller_is_copied),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

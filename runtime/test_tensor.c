@@ -55,10 +55,10 @@ static void test_strides(void **state)
 	assert_memory_equal(strides, ((const int32_t[]){ 60, 1, 15, 3 }), sizeof strides);
 	et_dim_order_to_strides((const int32_t[]){ 2, 3, 4, 5 }, (const uint8_t[]){ 0, 1, 2, 3 }, 4, strides);
 	assert_memory_equal(strides, ((const int32_t[]){ 60, 20, 5, 1 }), sizeof strides);
-	/* an empty dimension counts as one, as in the original */
+	/* an empty dimension counts as one, as in ExecuTorch */
 	et_dim_order_to_strides((const int32_t[]){ 2, 0, 4, 5 }, (const uint8_t[]){ 0, 1, 2, 3 }, 4, strides);
 	assert_memory_equal(strides, ((const int32_t[]){ 20, 20, 5, 1 }), sizeof strides);
-	/* far too large: wraps, and nothing more */
+	/* far too large: it wraps around */
 	et_dim_order_to_strides((const int32_t[]){ 0, INT32_MAX, INT32_MAX, INT32_MAX },
 		(const uint8_t[]){ 0, 1, 2, 3 }, 4, strides);
 	assert_int_equal(strides[3], 1);

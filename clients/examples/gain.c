@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A plug-in for inferd in one file: an engine whose payload is a number, and an operator of its own.
+/* A plug-in for inferd in one file: an engine whose payload is a number, and an operator.
  *
  *     cc -shared -fPIC -o gain.so gain.c
  *     inferd-delegate-check gain.so
@@ -8,8 +8,8 @@
  *     [backend gain]
  *     path = /usr/lib/inferd/gain.so
  *
- * A payload of GainBackend is "GAIN" and a float; a run multiplies its one input by that. The operator example::gain.out
- * multiplies by its argument, in any program that calls it. */
+ * A payload of GainBackend is "GAIN" and a float; a run multiplies its input by that float. The operator
+ * example::gain.out multiplies by its argument, in any program that calls it. */
 #include <inferd-delegate.h>
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static int say(struct inferd_delegate_message *message, int result, const char *
 	return result;
 }
 
-/* Find the device. This one is always there. */
+/* Find the device. This device is always there. */
 static int gain_open(const struct inferd_delegate_host *host, void **ret_self, struct inferd_delegate_message *message)
 {
 	host->log(host->self, 7, "ready to amplify");
@@ -53,7 +53,7 @@ static int gain_devices(void *self, uint32_t index, struct inferd_delegate_devic
 	return INFERD_DELEGATE_OK;
 }
 
-/* A payload comes from a file: look at every byte before believing it. */
+/* A payload comes from a file: check every byte before using it. */
 static int read_factor(const struct inferd_delegate_payload *payload, float *ret_factor,
 	struct inferd_delegate_message *message)
 {
@@ -101,7 +101,7 @@ static int amplify(const struct inferd_delegate_arg *in, struct inferd_delegate_
 {
 	if (!out->is_output || in->kind != INFERD_DELEGATE_TENSOR || out->kind != INFERD_DELEGATE_TENSOR ||
 		in->type != FP32 || out->type != FP32 || out->n_bytes < in->n_bytes)
-		return say(message, INFERD_DELEGATE_E_INVALID, "it takes FP32 and gives as many");
+		return say(message, INFERD_DELEGATE_E_INVALID, "input and output must be FP32 of the same size");
 	const float *from = in->data;
 	float *to = out->data;
 	for (uint64_t i = 0; i < in->n_bytes / sizeof *from; i++)
@@ -114,7 +114,7 @@ static int gain_execute(struct inferd_delegate_model *model, struct inferd_deleg
 	const struct inferd_delegate_run *run, struct inferd_delegate_message *message)
 {
 	if (run->n_args != 2)
-		return say(message, INFERD_DELEGATE_E_INVALID, "it takes one input and gives one output");
+		return say(message, INFERD_DELEGATE_E_INVALID, "a run has one input and one output");
 	return amplify(run->args[0], run->args[1], model->factor, message);
 }
 
@@ -123,7 +123,7 @@ static int gain_operator(void *self, struct inferd_delegate_arg *const *args, ui
 	struct inferd_delegate_message *message)
 {
 	if (n_args != 3)
-		return say(message, INFERD_DELEGATE_E_INVALID, "it takes a tensor and a number and gives a tensor");
+		return say(message, INFERD_DELEGATE_E_INVALID, "gain takes a tensor and a number and returns a tensor");
 	return amplify(args[0], args[2], (float)args[1]->d, message);
 }
 

@@ -9,7 +9,7 @@
 #include "config/config.h"
 #include "delegates/delegates.h"
 #include "delegates/direct/direct.h"
-#include "delegates/backend_ids.h"
+#include "delegates/known_delegates.h"
 #include "delegates/plugin/proxy/plugin.h"
 #include "runtime/dim_order.h"
 #include "runtime/base/checked.h"

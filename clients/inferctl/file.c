@@ -238,7 +238,7 @@ enum et_status ctl_file_program(struct ctl_file *file, struct et_platform_store 
 	const struct et_external_data *data = file->has_data ? et_platform_data_table(file->data) : &file->beside;
 	borrowed.release = NULL;
 	file->store = store;
-	file->kept = (struct et_store){ sizeof(file->kept), file, kept_find, kept_release, kept_keep };
+	file->kept = (struct et_store){ file, kept_find, kept_release, kept_keep };
 	borrowed.store = store ? &file->kept : NULL;
 	status = et_program_open(&file->program, &borrowed, data, et_platform_allocator(), &why);
 	if (status != ET_OK)

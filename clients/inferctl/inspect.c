@@ -9,8 +9,8 @@
 #include "clients/inferctl/file.h"
 #include "clients/inferctl/value.h"
 
-#include "delegates/backend_ids.h"
-#include "delegates/payload_target.h"
+#include "delegates/known_delegates.h"
+#include "delegates/payload_format.h"
 #include "runtime/platform/platform.h"
 #include "runtime/plan.h"
 
@@ -41,8 +41,8 @@ static struct verdict judge(struct inspect *in, const struct et_method_spec *met
 	enum et_readiness readiness = ET_READINESS_READY;
 	struct et_diag diag = { 0 };
 	struct verdict verdict = { 0 };
-	et_target_text(spec, verdict.target, sizeof(verdict.target));
-	if (et_target_check(spec, &diag) != ET_OK) {
+	et_payload_format_target(spec, verdict.target, sizeof(verdict.target));
+	if (et_payload_format_check(spec, &diag) != ET_OK) {
 		snprintf(verdict.text, sizeof(verdict.text), "the payload is broken: %s", diag.text);
 	} else if (!entry) {
 		ctl_backends_problem(&in->backends, spec->id, verdict.text, sizeof(verdict.text));

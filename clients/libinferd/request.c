@@ -4,7 +4,7 @@
  *
  * inferd_infer spins before it sleeps: it polls the socket for up to 50 us, because waking a thread takes longer
  * than some models run. It spins only if the daemon needed less than that for the binding's last request, and only
- * as long as spinning pays (ipc/spin.c). The daemon spins likewise; docs/performance.md has the figures.
+ * as long as spinning pays (ipc/spin.c). The daemon spins likewise; docs/design/requests.md says why.
  *
  * Callbacks are not called here but in inferd_dispatch (connection.c). */
 #include "clients/libinferd/libinferd_internal.h"

@@ -2,7 +2,7 @@
 /* Pairing heap (Fredman, Sedgewick, Sleator, Tarjan 1986), in its two-pass form.
  *
  * Every node comes before its children in the heap's order. Children form a list by `next`; `prev` leads back
- * to the sibling before or, for the first child, to the parent, which is what lets any node be cut out. */
+ * to the sibling before or, for the first child, to the parent, so that any node can be cut out. */
 #include "daemon/base/heap.h"
 
 #include <string.h>

@@ -16,13 +16,13 @@ struct inf_heap_node {
 };
 
 struct inf_heap {
-	struct inf_heap_node *root; /* the first; NULL while empty */
+	struct inf_heap_node *root; /* the first node in the order; NULL while empty */
 	bool (*is_before)(const struct inf_heap_node *a, const struct inf_heap_node *b);
 };
 
 /* @node must not be in a heap. */
 void inf_heap_push(struct inf_heap *heap, struct inf_heap_node *node);
-/* Nothing happens if it is in no heap; if it is in one, it must be this one. */
+/* Nothing happens if @node is in no heap; if it is in one, it must be this one. */
 void inf_heap_remove(struct inf_heap *heap, struct inf_heap_node *node);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A growing array of places with a list of the free ones through it. The number of an object is
- * (uses of the place << 32) + place + 1. */
+/* A growing array of places; the free places form a list through it. The id of an object is (uses of its place << 32) +
+ * index of the place + 1. */
 #include "daemon/base/id_table.h"
 
 #include <stdlib.h>

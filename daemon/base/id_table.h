@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers for a client's objects: what it names in its messages.
+/* Id table: ids for the objects that a client names in its messages.
  *
- * A number holds the object's place and how often the place was used, so that a number that was given back names
- * nothing rather than somebody else's object. 0 is never given. */
+ * An id holds the object's place and how often that place was used, so that the id of a removed object finds
+ * nothing rather than another object. No object has id 0. */
 #ifndef DAEMON_BASE_ID_TABLE_H
 #define DAEMON_BASE_ID_TABLE_H
 
@@ -20,13 +20,13 @@ struct inf_table {
 
 /* All zeros is an empty table. */
 void inf_table_deinit(struct inf_table *table);
-/* The object's number; 0: no memory. */
+/* The new object's id; 0: no memory. */
 uint64_t inf_table_add(struct inf_table *table, void *object);
-/* NULL: that number names nothing. */
+/* NULL: no object has that id. */
 void *inf_table_find(const struct inf_table *table, uint64_t id);
-/* Fine if it names nothing. */
+/* Fine if no object has that id. */
 void inf_table_remove(struct inf_table *table, uint64_t id);
-/* Go through all: begin with *position 0; NULL at the end. Removing what was returned is fine. */
+/* Iterate over all objects: begin with *position 0; NULL at the end. Removing the returned object is fine. */
 void *inf_table_next(const struct inf_table *table, uint32_t *position);
 
 #endif

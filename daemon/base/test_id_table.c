@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers for objects: what was given back names nothing, whatever took its place. */
+/* Ids: the id of a removed object finds nothing, even if another object took its place. */
 #include "daemon/base/id_table.h"
 
 #include <setjmp.h>
@@ -32,7 +32,7 @@ static void test_numbers(void **state)
 	assert_null(inf_table_find(&table, ids[7]));
 	uint64_t again = inf_table_add(&table, &objects[7]);
 	assert_int_equal((uint32_t)again, (uint32_t)ids[7]); /* the same place */
-	assert_true(again != ids[7]);                        /* by another number */
+	assert_true(again != ids[7]);                        /* with another id */
 	assert_null(inf_table_find(&table, ids[7]));
 	assert_ptr_equal(inf_table_find(&table, again), &objects[7]);
 	inf_table_deinit(&table);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* snprintf with a length that is what was written, so that a sentence can be put together piece by piece without
- * looking whether a piece still fit. It does not report that something was cut: nobody could do anything about it. */
+/* snprintf that returns what it wrote, so that a sentence can be put together from pieces without checking whether
+ * each one fits. It does not report that something was cut: no caller could do anything about it. */
 #include "daemon/base/text.h"
 
 #include <stdarg.h>

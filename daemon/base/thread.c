@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Starting threads.
  *
- * Signals are the loop's: a thread that is started here gets none of them, but for those that its own fault raises.
- * This is the one place in the daemon where threads begin, so that none comes to be without that. */
+ * Signals belong to the loop thread: a thread that starts here blocks all of them except for those that its own
+ * faults raise. Every thread of the daemon starts here, so that none of them lacks that mask. */
 #include "daemon/base/thread.h"
 
 #include <sched.h>

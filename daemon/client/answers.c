@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Putting answers together.
+/* Replies that describe the daemon and its models.
  *
- * Each builds its arrays in a pool that goes when the reply is encoded. An answer that does not fit a packet becomes a
- * memory file by itself (ipc/message). */
+ * Each function builds its arrays in a pool, which is freed after the reply is encoded. ipc/message puts a reply
+ * that does not fit into a packet into a memory file. Nothing here changes what it describes. */
 #include "daemon/client/answers.h"
 
-#include "daemon/loop/server.h"
+#include "daemon/context.h"
 #include "daemon/base/text.h"
 #include "delegates/plugin/proxy/plugin.h"
 #include "runtime/base/checked.h"
@@ -57,7 +57,7 @@ const struct inf_tensor_metadata *inf_answer_tensors(struct et_pool *pool, const
 				n_left -= info->text->n;
 				t->constant = true;
 				t->n_text = info->text->n;
-				t->text = (const uint8_t *)info->text->chars; /* as long as the Plan */
+				t->text = (const uint8_t *)info->text->chars; /* lives as long as the Plan */
 			}
 			continue;
 		}
@@ -103,29 +103,29 @@ static uint64_t get(const _Atomic(uint64_t) *value)
 	return atomic_load_explicit(value, memory_order_relaxed);
 }
 
-static void describe_program(const struct inf_model *sv, struct inf_program_status *p)
+static void describe_program(const struct inf_model *m, struct inf_program_status *p)
 {
 	struct et_program_stats stats;
-	uint64_t n_frames = atomic_load_explicit(&sv->n_frames, memory_order_relaxed);
-	et_program_stats(sv->program, &stats);
+	uint64_t n_frames = atomic_load_explicit(&m->n_frames, memory_order_relaxed);
+	et_program_stats(m->program, &stats);
 	*p = (struct inf_program_status){
-		.name = sv->model,
-		.version = sv->version,
-		.backend = sv->backend,
-		.methods = sv->n_methods,
+		.name = m->model,
+		.version = m->version,
+		.backend = m->backend,
+		.methods = m->n_methods,
 		.file_bytes = stats.n_file_bytes,
-		.plan_bytes = stats.n_decoded_bytes + sv->info->n_plan_bytes + sv->info->n_delegate_bytes +
-			      sv->info->n_constant_copies,
-		.state_bytes = inf_model_use(sv).n_states,
-		.frame_bytes = (sv->info->n_activation_bytes + sv->info->n_frame_bytes) * n_frames,
-		.requests = get(&sv->stats.n_success) + get(&sv->stats.n_fail),
-		.copied_bytes = get(&sv->stats.copied_bytes),
-		.median_ns = inf_model_median_ns(sv),
-		.instance_bytes = inf_model_use(sv).n_instances,
+		.plan_bytes = stats.n_decoded_bytes + m->info->n_plan_bytes + m->info->n_delegate_bytes +
+			      m->info->n_constant_copies,
+		.state_bytes = inf_model_use(m).n_states,
+		.frame_bytes = (m->info->n_activation_bytes + m->info->n_frame_bytes) * n_frames,
+		.requests = get(&m->stats.n_success) + get(&m->stats.n_fail),
+		.copied_bytes = get(&m->stats.copied_bytes),
+		.median_ns = inf_run_stats_median_ns(&m->stats),
+		.instance_bytes = inf_model_use(m).n_instances,
 	};
 }
 
-/* "NAME: why" of a plug-in that was given up after too many crashes; NULL: it has not been. */
+/* "NAME: why" for a plug-in that was given up after too many crashes; NULL: it was not given up. */
 static const char *failure_of(const struct et_backend_entry *entry, struct et_pool *pool)
 {
 	struct et_plugin_state now;
@@ -138,7 +138,7 @@ static const char *failure_of(const struct et_backend_entry *entry, struct et_po
 	return kept ? kept : entry->ops->name;
 }
 
-enum { MAX_TENANTS = 64 }; /* of a backend's that are shown */
+enum { MAX_TENANTS = 64 }; /* of a backend, in a status */
 
 static struct inf_host_status host_of(const char *backend, const struct et_plugin_state *now, struct et_pool *pool)
 {
@@ -156,16 +156,16 @@ static struct inf_host_status host_of(const char *backend, const struct et_plugi
 	};
 }
 
-/* The processes of plug-ins. False: no memory. */
-static bool list_hosts(const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+/* Processes of plug-ins. False: no memory. */
+static bool list_hosts(const struct inf_context *context, struct et_pool *pool, struct inf_server_status *status)
 {
-	const size_t n_plugins = server->registry.n_backends - server->n_compiled_in;
+	const size_t n_plugins = context->backends.registry.n_backends - context->backends.n_compiled_in;
 	struct inf_host_status *hosts = ET_POOL_NEW_ARRAY(pool, struct inf_host_status, n_plugins * (1 + MAX_TENANTS));
 	struct et_plugin_state *states = ET_POOL_NEW_ARRAY(pool, struct et_plugin_state, MAX_TENANTS);
 	if (!hosts || !states)
 		return false;
-	for (size_t i = server->n_compiled_in; i < server->registry.n_backends; i++) {
-		const struct et_backend_entry *entry = &server->backends[i];
+	for (size_t i = context->backends.n_compiled_in; i < context->backends.registry.n_backends; i++) {
+		const struct et_backend_entry *entry = &context->backends.entries[i];
 		et_plugin_state(entry->backend, &states[0]);
 		hosts[status->n_hosts++] = host_of(entry->ops->name, &states[0], pool);
 		uint32_t n = et_plugin_tenant_states(entry->backend, states, MAX_TENANTS);
@@ -176,10 +176,10 @@ static bool list_hosts(const struct inf_server *server, struct et_pool *pool, st
 	return true;
 }
 
-/* Who is there, and what each holds of what it may. False: no memory. */
-static bool list_users(const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+/* Users, and how much of each limit they use. False: no memory. */
+static bool list_users(const struct inf_context *context, struct et_pool *pool, struct inf_server_status *status)
 {
-	const struct et_list_node *list = &server->quota.users;
+	const struct et_list_node *list = &context->quota->users;
 	struct inf_user_status *users = ET_POOL_NEW_ARRAY(pool, struct inf_user_status, count(list));
 	for (const struct et_list_node *node = list->next; node != list && users; node = node->next) {
 		const struct inf_quota_user *user = ET_CONTAINER_OF(node, struct inf_quota_user, node);
@@ -197,23 +197,23 @@ static bool list_users(const struct inf_server *server, struct et_pool *pool, st
 }
 
 /* False: no memory. */
-static bool list_programs(const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+static bool list_programs(const struct inf_context *context, struct et_pool *pool, struct inf_server_status *status)
 {
-	const struct et_list_node *list = inf_repository_models(server->repository);
+	const struct et_list_node *list = inf_repository_models(context->repository);
 	struct inf_program_status *programs = ET_POOL_NEW_ARRAY(pool, struct inf_program_status, count(list));
 	for (const struct et_list_node *node = list->next; node != list && programs; node = node->next) {
-		const struct inf_model *sv = ET_CONTAINER_OF(node, const struct inf_model, node);
-		if (sv->state == INF_MODEL_READY)
-			describe_program(sv, &programs[status->n_programs++]);
+		const struct inf_model *m = ET_CONTAINER_OF(node, const struct inf_model, node);
+		if (inf_model_is_loaded(m))
+			describe_program(m, &programs[status->n_programs++]);
 	}
 	status->programs = programs;
 	return programs;
 }
 
 /* False: no memory. */
-static bool list_clients(const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+static bool list_clients(const struct inf_context *context, struct et_pool *pool, struct inf_server_status *status)
 {
-	const struct et_list_node *list = &server->sessions;
+	const struct et_list_node *list = &context->sessions;
 	struct inf_client_status *clients = ET_POOL_NEW_ARRAY(pool, struct inf_client_status, count(list));
 	for (const struct et_list_node *node = list->next; node != list && clients; node = node->next) {
 		const struct inf_session *c = ET_CONTAINER_OF(node, const struct inf_session, node);
@@ -233,35 +233,37 @@ static bool list_clients(const struct inf_server *server, struct et_pool *pool, 
 	return clients;
 }
 
-/* What is here, and what is not and why. False: no memory. */
-static bool list_backends(const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+/* Backends that work, and why the others do not. False: no memory. */
+static bool list_backends(const struct inf_context *context, struct et_pool *pool, struct inf_server_status *status)
 {
-	const struct et_registry *registry = &server->registry;
+	const struct et_registry *registry = &context->backends.registry;
 	const char **here = ET_POOL_NEW_ARRAY(pool, const char *, registry->n_backends + 1);
-	const char **missing = ET_POOL_NEW_ARRAY(pool, const char *, server->n_missing + registry->n_backends);
+	const char **missing = ET_POOL_NEW_ARRAY(pool, const char *,
+		context->backends.n_missing + registry->n_backends);
 	if (!here || !missing)
 		return false;
 	for (size_t i = 0; i < registry->n_backends; i++) {
-		const char *why = i < server->n_compiled_in ? NULL : failure_of(&server->backends[i], pool);
+		const char *why = i < context->backends.n_compiled_in ? NULL
+								      : failure_of(&context->backends.entries[i], pool);
 		if (why)
 			missing[status->n_backends_missing++] = why;
 		else
-			here[status->n_backends++] = server->backends[i].ops->name;
+			here[status->n_backends++] = context->backends.entries[i].ops->name;
 	}
 	here[status->n_backends++] = "portable";
-	for (uint32_t i = 0; i < server->n_missing; i++)
-		missing[status->n_backends_missing++] = server->missing[i];
+	for (uint32_t i = 0; i < context->backends.n_missing; i++)
+		missing[status->n_backends_missing++] = context->backends.missing[i];
 	status->backends = here;
 	status->backends_missing = missing;
 	return true;
 }
 
 /* False: no memory. */
-static bool list_queues(const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+static bool list_queues(const struct inf_context *context, struct et_pool *pool, struct inf_server_status *status)
 {
-	struct inf_queue_status *queues = ET_POOL_NEW_ARRAY(pool, struct inf_queue_status, server->queues.n);
-	for (uint32_t i = 0; i < server->queues.n && queues; i++) {
-		struct inf_pool *queue = server->queues.pools[i];
+	struct inf_queue_status *queues = ET_POOL_NEW_ARRAY(pool, struct inf_queue_status, context->queues.n);
+	for (uint32_t i = 0; i < context->queues.n && queues; i++) {
+		struct inf_pool *queue = context->queues.pools[i];
 		struct et_queue_id id = inf_pool_queue(queue);
 		const char *kind = et_queue_kind_name((enum et_queue_kind)id.kind);
 		const char *name = id.kind == ET_QUEUE_CPU ? text(pool, "%s", kind)
@@ -269,25 +271,42 @@ static bool list_queues(const struct inf_server *server, struct et_pool *pool, s
 		struct inf_pool_stats stats;
 		inf_pool_stats(queue, &stats);
 		queues[i] = (struct inf_queue_status){ name, inf_pool_n_workers(queue), stats.n_running,
-			stats.n_waiting, stats.busy_ns, stats.n_completed,
-			inf_stall_watchdog_count(&server->watchdog, i) };
+			stats.n_waiting, stats.busy_ns, stats.n_completed, inf_stuck_count(&context->stuck, i) };
 	}
 	status->queues = queues;
-	status->n_queues = server->queues.n;
+	status->n_queues = context->queues.n;
 	return queues;
 }
 
-/* False: no memory. */
-static bool list_warnings(const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+/* Whether the helper's own thread has been in one piece of work for longer than `stall`; then a sentence. */
+static bool describe_slow_helper(const struct inf_context *context, uint64_t now_ns, char *to, size_t room)
 {
-	const char **warnings = ET_POOL_NEW_ARRAY(pool, const char *, server->watchdog.n_stuck + 1);
+	uint64_t since_ns = inf_helper_busy_since(context->helper), stall_ns = context->config.stall_ns;
+	if (!since_ns || !stall_ns || now_ns <= since_ns || now_ns - since_ns <= stall_ns)
+		return false;
+	inf_text(to, room,
+		"a model has been loading for %.0f s, and others wait for it: perhaps the file system of '%s' does not "
+		"answer",
+		(double)(now_ns - since_ns) / 1e9, context->config.models);
+	return true;
+}
+
+/* Workers that are stuck, and a helper that is slow. False: no memory. */
+static bool list_warnings(const struct inf_context *context, struct et_pool *pool, struct inf_server_status *status)
+{
+	const char **warnings = ET_POOL_NEW_ARRAY(pool, const char *, context->stuck.n + 1);
+	const struct et_list_node *stuck = &context->stuck.list;
+	uint64_t now_ns = et_platform_now_ns(NULL);
 	char warning[600];
 	if (!warnings)
 		return false;
-	for (uint32_t i = 0; inf_stall_watchdog_describe(server, i, warning, sizeof(warning)); i++)
+	for (const struct et_list_node *node = stuck->next; node != stuck; node = node->next) {
+		inf_stuck_describe(ET_CONTAINER_OF(node, const struct inf_stuck_worker, node), &context->queues, now_ns,
+			warning, sizeof(warning));
 		if ((warnings[status->n_warnings] = et_pool_strndup(pool, warning, strlen(warning))))
 			status->n_warnings++;
-	if (inf_stall_watchdog_helper(server, warning, sizeof(warning)) &&
+	}
+	if (describe_slow_helper(context, now_ns, warning, sizeof(warning)) &&
 		(warnings[status->n_warnings] = et_pool_strndup(pool, warning, strlen(warning))))
 		status->n_warnings++;
 	status->warnings = warnings;
@@ -296,23 +315,23 @@ static bool list_warnings(const struct inf_server *server, struct et_pool *pool,
 
 void inf_answer_status(struct inf_session *s, uint64_t id)
 {
-	const struct inf_server *server = s->server;
+	const struct inf_context *context = s->context;
 	struct inf_reply reply = { .id = id, .kind = INF_REPLY_SERVER_STATUS };
 	struct inf_server_status *status = &reply.server_status;
 	struct et_pool pool;
 	et_pool_init(&pool, et_platform_allocator());
 	status->version = INF_VERSION;
-	status->uptime_ns = et_platform_now_ns(NULL) - server->started_ns;
+	status->uptime_ns = et_platform_now_ns(NULL) - context->started_ns;
 	status->resident_bytes = et_platform_resident_bytes();
-	status->memory_used = inf_repository_memory(server->repository);
-	status->memory_budget = server->config.memory_budget;
-	status->requests = get(&server->n_requests);
-	status->failed = get(&server->n_failed);
-	status->copied_bytes = get(&server->copied_bytes);
-	if (list_programs(server, &pool, status) && list_clients(server, &pool, status) &&
-		list_queues(server, &pool, status) && list_backends(server, &pool, status) &&
-		list_warnings(server, &pool, status) && list_hosts(server, &pool, status) &&
-		list_users(server, &pool, status))
+	status->memory_used = inf_repository_memory(context->repository);
+	status->memory_budget = context->config.memory_budget;
+	status->requests = get(&context->n_requests);
+	status->failed = get(&context->n_failed);
+	status->copied_bytes = get(&context->copied_bytes);
+	if (list_programs(context, &pool, status) && list_clients(context, &pool, status) &&
+		list_queues(context, &pool, status) && list_backends(context, &pool, status) &&
+		list_warnings(context, &pool, status) && list_hosts(context, &pool, status) &&
+		list_users(context, &pool, status))
 		inf_session_reply(s, &reply);
 	else
 		out_of_memory(s, id);
@@ -321,22 +340,22 @@ void inf_answer_status(struct inf_session *s, uint64_t id)
 
 void inf_answer_statistics(struct inf_session *s, uint64_t id, const char *model, const char *version)
 {
-	const struct et_list_node *models = inf_repository_models(s->server->repository);
+	const struct et_list_node *models = inf_repository_models(s->context->repository);
 	struct inf_reply reply = { .id = id, .kind = INF_REPLY_MODEL_STATISTICS };
 	struct et_pool pool;
 	et_pool_init(&pool, et_platform_allocator());
 	struct inf_model_stats *all = ET_POOL_NEW_ARRAY(&pool, struct inf_model_stats, count(models));
 	size_t n = 0;
 	for (const struct et_list_node *node = models->next; node != models && all; node = node->next) {
-		const struct inf_model *sv = ET_CONTAINER_OF(node, struct inf_model, node);
-		const struct inf_model_counts *st = &sv->stats;
-		if (sv->state == INF_MODEL_FAILED || (model[0] && strcmp(sv->model, model)) ||
-			(version[0] && strcmp(sv->version, version)))
+		const struct inf_model *m = ET_CONTAINER_OF(node, struct inf_model, node);
+		const struct inf_run_stats *st = &m->stats;
+		if (m->state == INF_MODEL_FAILED || (model[0] && strcmp(m->model, model)) ||
+			(version[0] && strcmp(m->version, version)))
 			continue;
 		uint64_t n_runs = get(&st->n_runs), n_success = get(&st->n_success);
 		all[n++] = (struct inf_model_stats){
-			.name = sv->model,
-			.version = sv->version,
+			.name = m->model,
+			.version = m->version,
 			.last_inference = get(&st->last_ms),
 			.inference_count = n_success,
 			.execution_count = n_success,
@@ -361,19 +380,19 @@ void inf_answer_statistics(struct inf_session *s, uint64_t id, const char *model
 
 /* --- models --------------------------------------------------------------------------------------- */
 
-void inf_answer_metadata(struct inf_session *s, uint64_t id, struct inf_model *sv, const struct inf_variants *on_disk,
-	size_t n_on_disk)
+void inf_answer_metadata(struct inf_session *s, uint64_t id, struct inf_model *model,
+	const struct inf_variants *on_disk, size_t n_on_disk)
 {
 	struct inf_reply reply = { .id = id, .kind = INF_REPLY_MODEL_METADATA };
 	struct inf_model_metadata *m = &reply.model_metadata;
-	const struct et_program *program = et_plan_program(sv->plan);
+	const struct et_program *program = et_plan_program(model->plan);
 	struct et_pool pool;
 	et_pool_init(&pool, et_platform_allocator());
 	uint32_t n_methods = et_program_n_methods(program);
 	const char **methods = ET_POOL_NEW_ARRAY(&pool, const char *, n_methods);
 	const char **versions = ET_POOL_NEW_ARRAY(&pool, const char *, n_on_disk + 1);
-	m->inputs = inf_answer_tensors(&pool, sv->info->inputs, sv->info->n_inputs, "input");
-	m->outputs = inf_answer_tensors(&pool, sv->info->outputs, sv->info->n_outputs, "output");
+	m->inputs = inf_answer_tensors(&pool, model->info->inputs, model->info->n_inputs, "input");
+	m->outputs = inf_answer_tensors(&pool, model->info->outputs, model->info->n_outputs, "output");
 	if (!methods || !versions || !m->inputs || !m->outputs) {
 		et_pool_deinit(&pool);
 		out_of_memory(s, id);
@@ -382,23 +401,45 @@ void inf_answer_metadata(struct inf_session *s, uint64_t id, struct inf_model *s
 	for (uint32_t i = 0; i < n_methods; i++)
 		methods[m->n_methods++] = et_program_method_at(program, i)->name;
 	for (size_t i = 0; i < n_on_disk; i++)
-		if (strcmp(on_disk[i].model, sv->model) == 0)
+		if (strcmp(on_disk[i].model, model->model) == 0)
 			versions[m->n_versions++] = on_disk[i].version;
 	if (!m->n_versions)
-		versions[m->n_versions++] = sv->version;
-	m->name = sv->model;
+		versions[m->n_versions++] = model->version;
+	m->name = model->model;
 	m->versions = versions;
 	m->platform = "executorch_pte";
-	m->n_inputs = sv->info->n_inputs;
-	m->n_outputs = sv->info->n_outputs;
+	m->n_inputs = model->info->n_inputs;
+	m->n_outputs = model->info->n_outputs;
 	m->methods = methods;
-	m->backend = sv->backend;
-	m->stateful = sv->info->is_stateful;
+	m->backend = model->backend;
+	m->stateful = model->info->is_stateful;
 	inf_session_reply(s, &reply);
 	et_pool_deinit(&pool);
 }
 
-/* How far a state is from serving; the nearest one of a model's files is the model's. */
+/* The state as the protocol knows it: no client can run an abandoned model, no new client gets a succeeded or replaced
+ * one. */
+static enum inf_model_state public_state(const struct inf_model *model)
+{
+	if (model->state == INF_MODEL_FAILING)
+		return INF_MODEL_LOADING;
+	if (model->state == INF_MODEL_ABANDONED)
+		return INF_MODEL_FAILED;
+	return model->state == INF_MODEL_SUCCEEDED || model->is_replaced ? INF_MODEL_UNLOADING : model->state;
+}
+
+/* Its name in the protocol (ipc/inferd.proto). */
+static const char *public_name(enum inf_model_state state)
+{
+	static const char *const names[INF_N_MODEL_STATES] = { [INF_MODEL_UNLOADED] = "UNLOADED",
+		[INF_MODEL_FAILED] = "FAILED",
+		[INF_MODEL_UNLOADING] = "UNLOADING",
+		[INF_MODEL_LOADING] = "LOADING",
+		[INF_MODEL_READY] = "READY" };
+	return names[state];
+}
+
+/* How close a state is to READY. A version of a model shows the closest state of its variants. */
 static int nearness(enum inf_model_state state)
 {
 	static const int order[] = { [INF_MODEL_UNLOADED] = 0,
@@ -409,39 +450,36 @@ static int nearness(enum inf_model_state state)
 	return order[state];
 }
 
-/* @pool: for what is said of it; where that has no memory it is not. */
-static void describe_model(struct inf_server *server, struct inf_model_index *index, const struct inf_variants *v,
+/* @pool is for reasons; without memory for one, the reason is left out. */
+static void describe_model(struct inf_context *context, struct inf_model_index *index, const struct inf_variants *v,
 	struct et_pool *pool, enum inf_model_state *ret)
 {
-	const struct et_list_node *models = inf_repository_models(server->repository);
+	const struct et_list_node *models = inf_repository_models(context->repository);
 	enum inf_model_state state = INF_MODEL_UNLOADED;
 	char why[INF_MAX_TEXT + 1];
 	bool is_refused;
-	if (inf_repository_why(server->repository, v->model, v->version, why, sizeof(why), &is_refused))
+	if (inf_repository_diagnose(context->repository, v->model, v->version, why, sizeof(why), &is_refused))
 		index->reason = et_pool_strndup(pool, why, strlen(why));
 	for (const struct et_list_node *node = models->next; node != models; node = node->next) {
-		const struct inf_model *sv = ET_CONTAINER_OF(node, struct inf_model, node);
-		if (sv->is_uploaded || strcmp(sv->model, v->model) || strcmp(sv->version, v->version))
+		const struct inf_model *m = ET_CONTAINER_OF(node, struct inf_model, node);
+		if (m->is_uploaded || strcmp(m->model, v->model) || strcmp(m->version, v->version))
 			continue;
-		index->memory_bytes += inf_model_memory(sv);
-		/* what has lost its backend serves nobody, what has a successor nobody new */
-		enum inf_model_state now = sv->is_given_up                    ? INF_MODEL_FAILED
-					   : sv->successor || sv->is_replaced ? INF_MODEL_UNLOADING
-									      : sv->state;
-		/* A variant, or a method, that failed is no more than its own reason: others may do. */
-		if (sv->state == INF_MODEL_FAILED || nearness(now) <= nearness(state))
+		index->memory_bytes += inf_model_memory(m);
+		enum inf_model_state now = public_state(m);
+		/* A failed variant or method says nothing about the others: its reason is shown, not its state. */
+		if (m->state == INF_MODEL_FAILED || nearness(now) <= nearness(state))
 			continue;
 		state = now;
-		index->backend = state == INF_MODEL_READY ? sv->backend : "";
+		index->backend = state == INF_MODEL_READY ? m->backend : "";
 		if (state == INF_MODEL_FAILED && !index->reason)
-			index->reason = sv->reason;
+			index->reason = m->reason;
 	}
 	if (!v->n && v->denied)
 		index->reason = text(pool, "%.400s: Permission denied to user %lu", v->denied,
 			(unsigned long)geteuid());
 	if (state == INF_MODEL_UNLOADED && (is_refused || !v->n))
 		state = INF_MODEL_FAILED;
-	index->state = inf_model_state_name(state);
+	index->state = public_name(state);
 	*ret = state;
 }
 
@@ -466,7 +504,7 @@ void inf_answer_index(struct inf_session *s, uint64_t id, bool only_ready, const
 		*index = (struct inf_model_index){
 			.name = on_disk[i].model, .version = on_disk[i].version, .n_files = on_disk[i].n, .files = files
 		};
-		describe_model(s->server, index, &on_disk[i], &pool, &state);
+		describe_model(s->context, index, &on_disk[i], &pool, &state);
 		if (!only_ready || state == INF_MODEL_READY)
 			n++;
 	}

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Answers: replies that describe the daemon, built from what it knows. Loop thread only. */
+/* Answers: replies that describe the daemon and its models. Loop thread only. */
 #ifndef DAEMON_CLIENT_ANSWERS_H
 #define DAEMON_CLIENT_ANSWERS_H
 
 #include "daemon/client/session.h"
+#include "daemon/model/model.h"
+#include "daemon/model/variant.h"
 #include "runtime/base/alloc.h"
 
-/* Inputs or outputs of a Plan as the wire shows them; the array and what it points to live in @pool. NULL: no
- * memory (or none of them). */
+/* Inputs or outputs of a Plan in the form of a reply, named @what_0, @what_1 ...; the array and what it points to
+ * live in @pool. NULL: no memory, or @n is 0. */
 const struct inf_tensor_metadata *inf_answer_tensors(struct et_pool *pool, const struct et_io_info *infos, uint32_t n,
 	const char *what);
 
 void inf_answer_server_metadata(struct inf_session *session, uint64_t id);
 void inf_answer_status(struct inf_session *session, uint64_t id);
-/* @model "" for all. */
+/* @model and @version: "" for all. */
 void inf_answer_statistics(struct inf_session *session, uint64_t id, const char *model, const char *version);
 void inf_answer_metadata(struct inf_session *session, uint64_t id, struct inf_model *model,
 	const struct inf_variants *on_disk, size_t n_on_disk);
-/* @on_disk: what a scan of the folder found. */
+/* @on_disk: what inf_repository_scan found, for both. */
 void inf_answer_index(struct inf_session *session, uint64_t id, bool only_ready, const struct inf_variants *on_disk,
 	size_t n_on_disk);
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One request.
+/* One inference request.
  *
- * The loop makes it QUEUED; a worker takes it from there. The worker that ends it writes the reply into its own
- * buffer while the request is still the worker's, then lets everything go (the frame, the charge, the state), and
- * only then sends: a client that has the answer may use the binding again at once. After the state is IDLE the
- * request belongs to the loop again and nothing of it is read here; the binding's reference is the last to go.
+ * The loop thread makes a job QUEUED, and a worker takes it from there. The worker that ends the job writes the
+ * reply into its own buffer, then releases everything (the frame, the charges, the state), and sends the reply
+ * last: a client that has the reply may use the binding again at once. When the state is IDLE again the job belongs
+ * to the loop thread, and the worker reads nothing of it any more; the reference to the binding is dropped last.
  *
- * What must always be true: QUEUED or RUNNING is answered exactly once, whichever of run, deadline, cancellation
- * and disconnection comes first. The queue's lock decides that: whoever takes the item out of the queue ends it. A worker
- * that does not come back cannot do so; is_answered decides between it and whoever answers in its place. */
+ * What must always be true: a job that is QUEUED or RUNNING is answered exactly once, whichever comes first of its
+ * run, its deadline, cancellation and disconnection. The queue's lock decides that: the thread that takes the item
+ * out of the queue ends it. A stuck worker cannot do so; is_answered decides between that worker and the loop
+ * thread, which answers in its place. */
 #include "daemon/client/job.h"
 
 #include "daemon/client/binding.h"
-#include "daemon/model/fallback.h"
-#include "daemon/loop/server.h"
+#include "daemon/context.h"
 #include "daemon/client/session.h"
 #include "daemon/base/text.h"
 #include "runtime/base/checked.h"
@@ -33,7 +33,7 @@ static const char *state_name(uint32_t state)
 	return state < ET_ARRAY_LEN(names) ? names[state] : "?";
 }
 
-/* False, with a line in the log, for a move that must not be. */
+/* False, with a line in the log: the state machine does not allow that move. */
 static bool set_state(struct inf_binding *b, enum inf_job_state state)
 {
 	static const bool may[4][4] = {
@@ -42,7 +42,7 @@ static bool set_state(struct inf_binding *b, enum inf_job_state state)
 		[INF_JOB_RUNNING] = { [INF_JOB_QUEUED] = true, [INF_JOB_DONE] = true },
 		[INF_JOB_DONE] = { [INF_JOB_IDLE] = true },
 	};
-	const struct et_log *log = &b->method->server->log;
+	const struct et_log *log = &b->method->context->log;
 	uint32_t before = atomic_load_explicit(&b->job.state, memory_order_relaxed);
 	bool is_legal = may[before][state];
 	if (!is_legal || et_log_wants(log, ET_LOG_DEBUG))
@@ -76,7 +76,7 @@ static enum inf_status status_of(enum et_status status)
 	case ET_E_BACKEND_CRASHED:
 	case ET_E_BACKEND_DOWN:
 		return INF_BACKEND_CRASHED;
-	case ET_E_ACCESS_FAILED: /* a client's memory went away under a delegate */
+	case ET_E_ACCESS_FAILED: /* a client's memory was gone when a delegate used it */
 		return INF_FAILED_PRECONDITION;
 	case ET_E_MEMORY_ALLOCATION_FAILED:
 	case ET_E_DELEGATE_MEMORY_ALLOCATION_FAILED:
@@ -110,7 +110,7 @@ static void write_outputs(struct inf_binding *b)
 	}
 }
 
-/* The profile as a file in @writer; without the memory for it there is none. */
+/* Write the profile as an ETDump into @writer; @inferred gets none if there is no memory for it. */
 static void write_profile(struct inf_binding *b, struct et_fbw *writer, struct inf_inferred *inferred)
 {
 	const struct inf_model *model = b->method->model;
@@ -126,7 +126,7 @@ static void write_profile(struct inf_binding *b, struct et_fbw *writer, struct i
 	}
 }
 
-/* What a profile may take is charged while the request lasts. */
+/* The most that a profile may take, charged while the request lasts. */
 static const enum inf_quota_kind profile_kinds[] = { INF_QUOTA_FDS, INF_QUOTA_BYTES };
 static uint64_t profile_amount(enum inf_quota_kind kind)
 {
@@ -166,7 +166,7 @@ static enum inf_status make_profile(struct inf_binding *b, char *error, size_t r
 	return INF_RESOURCE_EXHAUSTED;
 }
 
-/* The answer into @buffer. The request is out of the queue and this thread's. */
+/* Encode the reply into @buffer, and make the job DONE. It is out of the queue and belongs to this thread. */
 static void encode(struct inf_binding *b, enum inf_status status, const char *error, struct inf_reply_buffer *buffer)
 {
 	struct inf_job *job = &b->job;
@@ -187,33 +187,40 @@ static void encode(struct inf_binding *b, enum inf_status status, const char *er
 			write_profile(b, &writer, &reply.inferred);
 	}
 	int rc = inf_message_encode_reply(&reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec);
-	if (rc < 0 && writer.bytes) { /* no descriptor for a large one: better none than no answer */
+	if (rc < 0 && writer.bytes) { /* no descriptor for a large profile: reply without it */
 		reply.inferred.n_profile = 0;
 		rc = inf_message_encode_reply(&reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec);
 	}
 	if (rc < 0)
 		buffer->n_bytes = 0;
 	et_fbw_deinit(&writer);
-	inf_model_count(b->method->model, status == INF_OK, queue_ns, job->run_ns, job->cost_ns,
+	inf_run_stats_add(&b->method->model->stats, status == INF_OK, queue_ns, job->run_ns, job->cost_ns,
 		job->has_begun ? job->run.n_copied_bytes : 0);
-	inf_server_count(b->method->server, status == INF_OK, job->has_begun ? job->run.n_copied_bytes : 0);
+	inf_context_count(b->method->context, status == INF_OK, job->has_begun ? job->run.n_copied_bytes : 0);
 	set_state(b, INF_JOB_DONE);
 }
 
-/* The queue where its stream begins: where runs of the Method do whose state it is. */
+/* The home queue: where the stream of the Method whose state it uses begins. */
 static const struct et_queue_id *home_of(const struct inf_binding *b)
 {
 	return &b->method->first->model->info->first_queue;
 }
 
-/* A guest's request has ended: let the stream's next one go, in the queue where they begin. */
+/* NULL: there is no such queue. Any thread. */
+static struct inf_pool *pool_of(const struct inf_context *context, struct et_queue_id queue)
+{
+	int index = inf_queues_find(&context->queues, queue);
+	return index < 0 ? NULL : context->queues.pools[index];
+}
+
+/* A stateful request has ended off its home queue: let the stream's next one go there. */
 static void end_of_stream_item(struct inf_binding *b)
 {
 	const struct inf_model *model = b->method->model;
 	if (!b->job.is_off_home_queue || !model->info->is_stateful)
 		return;
 	b->job.item.stream = &b->method->first->stream;
-	inf_pool_end_of_stream_item(inf_server_pool(b->method->server, *home_of(b)), &b->job.item);
+	inf_pool_end_of_stream_item(pool_of(b->method->context, *home_of(b)), &b->job.item);
 }
 
 static void drop_reply(struct inf_reply_buffer *buffer)
@@ -223,11 +230,12 @@ static void drop_reply(struct inf_reply_buffer *buffer)
 	buffer->fd = -1;
 }
 
-/* Let the request go and send what encode wrote, if it was not given up meanwhile. Nothing of @b is this thread's afterwards. */
+/* Release the job, then send what encode wrote, unless the job was given up meanwhile. @b must not be used
+ * afterwards. */
 static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 {
 	struct inf_session *session = b->session;
-	struct inf_server *server = session->server;
+	struct inf_context *context = session->context;
 	drop_profile(b);
 	inf_binding_discharge_frame(b);
 	inf_quota_discharge(b->user, INF_QUOTA_REQUESTS, 1);
@@ -240,35 +248,34 @@ static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 	}
 	inf_model_job_ended(b->method->model);
 	end_of_stream_item(b);
-	/* release: pairs with the acquires in on_method_reset and inf_method_follow; after it the Method may be somebody
-	 * else's, and its serving another one */
-	atomic_fetch_sub_explicit(&b->method->first->n_jobs, 1, memory_order_release);
+	/* after this the loop thread may reset the Method or move it to another model */
+	inf_method_job_ended(b->method->first);
 	set_state(b, INF_JOB_IDLE);
-	/* the reference taken in submit keeps @b, and @b the session, until the last line */
+	/* the reference taken in inf_job_submit keeps @b, and @b keeps the session, until inf_binding_unref */
 	if (is_given_up)
 		drop_reply(buffer);
 	else
 		inf_session_send(session, buffer);
 	inf_binding_unref(b);
 	/* release: pairs with the acquire in end_if_drained, which then ends what all this uses */
-	atomic_fetch_sub_explicit(&server->n_unanswered, 1, memory_order_release);
+	atomic_fetch_sub_explicit(&context->n_unanswered, 1, memory_order_release);
 }
 
 /* --- running -------------------------------------------------------------------------------------- */
 
-/* Put the request into the queue where its next instruction belongs. Where its stream begins the scheduler keeps the
- * order; elsewhere it is a guest, and the stream waits for it. */
+/* Put the job into the queue of its next instruction. On its home queue the scheduler keeps the order of the stream; on
+ * another queue the job has no stream, and its stream waits for it at home. */
 static void submit_to(struct inf_binding *b, struct et_queue_id queue, bool is_quick)
 {
-	struct inf_server *server = b->method->server;
+	struct inf_context *context = b->method->context;
 	struct inf_job *job = &b->job;
-	int index = inf_queues_find(&server->queues, queue);
+	int index = inf_queues_find(&context->queues, queue);
 	const struct et_queue_id *home = home_of(b);
 	job->is_off_home_queue = queue.kind != home->kind || queue.device != home->device;
 	job->item.flow = &b->session->flows[index < 0 ? 0 : index];
 	job->item.stream = b->method->model->info->is_stateful && !job->is_off_home_queue ? &b->method->first->stream
 											  : NULL;
-	struct inf_pool *pool = server->queues.pools[index < 0 ? 0 : index];
+	struct inf_pool *pool = context->queues.pools[index < 0 ? 0 : index];
 	if (!is_quick) {
 		inf_pool_submit(pool, &job->item);
 		return;
@@ -291,8 +298,8 @@ static void delegate_done(void *self, enum et_status status, const char *reason)
 	pthread_mutex_unlock(&worker->lock);
 }
 
-/* Instructions, and what delegates do elsewhere meanwhile: the worker waits for it, since what the delegate needs for
- * one run at a time is the worker's. */
+/* Run instructions. If a delegate works on another thread or in another process, the worker waits for it, since the
+ * delegate's instance for one run at a time belongs to the worker. */
 static enum et_stop advance(struct inf_binding *b, struct inf_worker *worker, const struct et_worker_env *env)
 {
 	struct et_run *run = &b->job.run;
@@ -317,7 +324,7 @@ static enum et_stop advance(struct inf_binding *b, struct inf_worker *worker, co
 	}
 }
 
-/* What the run borrowed goes back. */
+/* Give back what the run borrowed: access to dma-bufs, and the frame. */
 static void give_back(struct inf_binding *b)
 {
 	struct inf_job *job = &b->job;
@@ -328,7 +335,8 @@ static void give_back(struct inf_binding *b)
 	job->frame = NULL;
 }
 
-/* A worker waits here: for a device that is about to be done with a client's buffer, not for one that may never be. */
+/* The worker waits here for a device that is about to finish with a client's dma-buf; for MAX_DEVICE_NS, since it
+ * may never finish. */
 static enum et_status begin_access(struct inf_binding *b, uint64_t now_ns)
 {
 	uint64_t until_ns = now_ns + MAX_DEVICE_NS, deadline_ns = b->job.item.deadline_ns;
@@ -337,13 +345,13 @@ static enum et_status begin_access(struct inf_binding *b, uint64_t now_ns)
 	case 0:
 		return ET_OK;
 	case -ETIMEDOUT:
-		return is_deadline ? ET_E_DEADLINE
-				   : et_fail(&b->job.run.diag, ET_E_ACCESS_FAILED,
-					     "a device still works on a dma-buf among its regions; ask when "
-					     "it is done");
+		return is_deadline
+			       ? ET_E_DEADLINE
+			       : et_fail(&b->job.run.diag, ET_E_ACCESS_FAILED,
+					 "a device still works on a dma-buf among its regions; ask again when it is done");
 	default:
 		return et_fail(&b->job.run.diag, ET_E_ACCESS_FAILED,
-			"a dma-buf among its regions does not let the processor at it");
+			"the processor can't access a dma-buf among its regions");
 	}
 }
 
@@ -388,8 +396,7 @@ static void end_run(struct inf_binding *b, enum et_status status, struct inf_rep
 	if (faulted) {
 		answer = INF_FAILED_PRECONDITION;
 		inf_text(text, sizeof(text),
-			"the memory of region %llu went away while '%s' ran; make a new region and bind "
-			"again",
+			"the memory of region %llu went away while '%s' ran; make a new region and bind again",
 			(unsigned long long)faulted->id, b->method->model->model);
 	} else if (answer == INF_STATE_LOST) {
 		inf_text(text, sizeof(text),
@@ -403,7 +410,7 @@ static void end_run(struct inf_binding *b, enum et_status status, struct inf_rep
 	}
 	encode(b, answer, answer == INF_OK ? NULL : text, buffer);
 	if (answer == INF_BACKEND_CRASHED)
-		inf_server_crashed(b->method->server);
+		b->method->context->events.backend_crashed(b->method->context->events.self);
 }
 
 static enum inf_segment_end job_run(void *self, struct inf_item *item, struct inf_worker *worker)
@@ -416,7 +423,7 @@ static enum inf_segment_end job_run(void *self, struct inf_item *item, struct in
 	uint64_t cores = item->is_all_cores ? inf_pool_n_workers(worker->pool) : 1;
 	set_state(b, INF_JOB_RUNNING);
 
-	enum et_status status = inf_model_ensure(b->method->model, worker, item->is_all_cores, &run->diag);
+	enum et_status status = inf_model_prepare_worker(b->method->model, worker, item->is_all_cores, &run->diag);
 	if (status != ET_OK && job->has_begun) {
 		run->status = status;
 		status = et_run_end(run);
@@ -428,7 +435,7 @@ static enum inf_segment_end job_run(void *self, struct inf_item *item, struct in
 		return INF_SEGMENT_ENDED;
 	}
 	enum et_stop stop = advance(b, worker, env);
-	/* the delegate was asked to end early because of the time */
+	/* the delegate was asked to end early because the deadline passed */
 	if (run->status == ET_E_CANCELLED && run->deadline_ns && et_platform_now_ns(NULL) >= run->deadline_ns &&
 		!atomic_load_explicit(&run->cancelled, memory_order_relaxed))
 		run->status = ET_E_DEADLINE;
@@ -441,14 +448,14 @@ static enum inf_segment_end job_run(void *self, struct inf_item *item, struct in
 			set_state(b, INF_JOB_QUEUED);
 			return INF_SEGMENT_AGAIN;
 		}
-		if (inf_server_pool(b->method->server, run->queue))
+		if (pool_of(b->method->context, run->queue))
 			return INF_SEGMENT_LEFT;
 		et_fail(&run->diag, ET_E_NOT_SUPPORTED, "there is no queue %s%u",
 			et_queue_kind_name((enum et_queue_kind)run->queue.kind), run->queue.device);
 		run->status = ET_E_NOT_SUPPORTED;
 	}
 	if (stop == ET_STOP_DONE && !(job->n_single_core && job->n_all_cores))
-		inf_model_count_width(b->method->model, item->is_all_cores, job->run_ns);
+		inf_run_stats_add_width(&b->method->model->stats, item->is_all_cores, job->run_ns);
 	end_run(b, et_run_end(run), &worker->reply);
 	return INF_SEGMENT_ENDED;
 }
@@ -465,7 +472,7 @@ static void job_left(void *self, struct inf_item *item, struct inf_worker *worke
 		submit_to(b, b->job.run.queue, false);
 }
 
-/* The request is out of the queue without a run, or between two segments. */
+/* End a job that was taken out of a queue, before its run or between two of its segments. */
 static void end_waiting(struct inf_binding *b, enum inf_status status, const char *why, struct inf_reply_buffer *buffer)
 {
 	struct inf_job *job = &b->job;
@@ -520,13 +527,12 @@ static enum inf_class class_of(enum inf_priority priority)
 	}
 }
 
-/* Whether the Method may be asked now, where it is to be found after this, since it may change over; INF_OK, or why not
- * in @error. */
+/* Whether @method takes a request now. INF_OK, or why not in @error. */
 static enum inf_status check_method(struct inf_method *method, char *error, size_t room)
 {
-	bool is_suspended = method->first->is_suspended;
-	bool has_followed = is_suspended || !method->model->successor || inf_method_follow(method);
-	if (is_suspended && !method->model->is_given_up) {
+	struct inf_model *model = method->model;
+	bool is_abandoned = model->state == INF_MODEL_ABANDONED;
+	if (method->first->is_suspended && !is_abandoned) {
 		inf_text(error, room, "the Method is being reset; wait for the answer to that");
 		return INF_BUSY;
 	}
@@ -534,22 +540,20 @@ static enum inf_status check_method(struct inf_method *method, char *error, size
 		inf_text(error, room,
 			"the backend of '%s' was given up, and the Method is being made ready for another "
 			"variant; try again in a moment",
-			method->model->model);
-		return INF_BACKEND_CRASHED;
-	}
-	struct inf_model *model = method->model;
-	if (!has_followed && model->is_given_up) {
-		inf_text(error, room,
-			"the backend of '%s' was given up; wait for the requests that are in flight, then go "
-			"on",
 			model->model);
 		return INF_BACKEND_CRASHED;
 	}
-	if (method->server->is_draining) {
+	if (is_abandoned && inf_method_waits_to_move(method)) {
+		inf_text(error, room,
+			"the backend of '%s' was given up; wait for the requests that are in flight, then go on",
+			model->model);
+		return INF_BACKEND_CRASHED;
+	}
+	if (method->context->is_draining) {
 		inf_text(error, room, "inferd is shutting down");
 		return INF_UNAVAILABLE;
 	}
-	if (model->state != INF_MODEL_READY) {
+	if (!inf_model_is_loaded(model)) {
 		inf_text(error, room, "model '%s' was unloaded; close this Method and open it again", model->model);
 		return INF_UNAVAILABLE;
 	}
@@ -561,7 +565,7 @@ static enum inf_status check_method(struct inf_method *method, char *error, size
 	return INF_OK;
 }
 
-/* Whether the user may ask so, with the class that it comes to; INF_OK, or why not in @error. */
+/* The scheduling class of a request with @priority. INF_OK, or why the user may not ask for it in @error. */
 static enum inf_status classify(const struct inf_binding *b, enum inf_priority priority, enum inf_class *ret_class,
 	char *error, size_t room)
 {
@@ -576,7 +580,7 @@ static enum inf_status classify(const struct inf_binding *b, enum inf_priority p
 	return INF_PERMISSION_DENIED;
 }
 
-/* What the request costs while it lasts; deliver gives it back. INF_OK, or why not in @error. */
+/* Charge what the request costs while it lasts; deliver discharges it. INF_OK, or why not in @error. */
 static enum inf_status charge(struct inf_binding *b, bool wants_profile, char *error, size_t room)
 {
 	if (!inf_quota_charge(b->user, INF_QUOTA_REQUESTS, 1)) {
@@ -595,7 +599,7 @@ static enum inf_status charge(struct inf_binding *b, bool wants_profile, char *e
 	return INF_OK;
 }
 
-/* @now_ns and so much later, or 0 where there is no deadline or none that can be counted. */
+/* @now_ns + @timeout_us; 0: no deadline, or one beyond 64 bits. */
 static uint64_t deadline_of(uint64_t timeout_us, uint64_t now_ns)
 {
 	uint64_t timeout_ns, deadline_ns;
@@ -619,7 +623,7 @@ static void make_ready(struct inf_job *job, struct inf_model *model, uint64_t id
 	job->item.priority_class = priority_class;
 	job->item.deadline_ns = deadline_ns;
 	job->item.cost_ns = atomic_load_explicit(&model->stats.guess_ns, memory_order_relaxed);
-	job->item.prefers_single_core = inf_model_prefers_single_core(model);
+	job->item.prefers_single_core = inf_run_stats_prefers_single_core(&model->stats);
 }
 
 enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct inf_infer *request, uint64_t now_ns,
@@ -663,21 +667,22 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 	atomic_fetch_add_explicit(&b->session->n_in_flight, 1, memory_order_relaxed);
 	b->session->n_requests++;
 	atomic_fetch_add_explicit(&method->first->n_jobs, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&method->server->n_unanswered, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&method->context->n_unanswered, 1, memory_order_relaxed);
 	inf_model_job_begun(model);
 	inf_binding_ref(b);
 	set_state(b, INF_JOB_QUEUED);
 	submit_to(b, *home_of(b),
-		!b->has_dma_buf && inf_model_is_quick(model) && inf_model_is_quick(method->first->model));
+		!b->has_dma_buf && inf_run_stats_is_quick(&model->stats) &&
+			inf_run_stats_is_quick(&method->first->model->stats));
 	if (deadline_ns && inf_job_is_busy(job))
-		inf_server_expect_deadline(method->server, deadline_ns);
+		method->context->events.expect_deadline(method->context->events.self, deadline_ns);
 	return INF_OK;
 }
 
-/* Whichever queue it waits in. */
+/* Take the job out of the queue in which it waits. False: it waits in none. */
 static bool take_out(struct inf_binding *b)
 {
-	const struct inf_queues *queues = &b->method->server->queues;
+	const struct inf_queues *queues = &b->method->context->queues;
 	for (uint32_t i = 0; i < queues->n; i++)
 		if (inf_pool_remove(queues->pools[i], &b->job.item))
 			return true;
@@ -686,19 +691,19 @@ static bool take_out(struct inf_binding *b)
 
 void inf_job_cancel(struct inf_binding *b, enum inf_status status, const char *why)
 {
-	struct inf_server *server = b->method->server;
+	struct inf_context *context = b->method->context;
 	if (!inf_job_is_busy(&b->job))
 		return;
-	/* a run between two queues is in neither; it sees the flag */
+	/* a run that is moving between two queues is in neither; it sees this flag */
 	atomic_store(&b->job.run.cancelled, true);
 	if (take_out(b))
-		end_waiting(b, status, why, &server->reply);
+		end_waiting(b, status, why, &context->reply);
 	else
-		inf_queues_cancel(&server->queues, &b->job.run);
+		inf_queues_cancel(&context->queues, &b->job.run);
 }
 
-const char inf_job_stuck_text[] = "a worker does not come back from an earlier request of this model; no other one "
-				  "is begun until it does";
+const char inf_job_stuck_text[] = "a worker does not come back from an earlier request of this model; no other request "
+				  "of it begins until it does";
 
 bool inf_job_give_up(struct inf_binding *b, enum inf_status status, const char *why)
 {
@@ -711,25 +716,25 @@ bool inf_job_give_up(struct inf_binding *b, enum inf_status status, const char *
 		return false;
 	}
 	atomic_store(&b->job.run.cancelled, true);
-	inf_queues_cancel(&b->method->server->queues, &b->job.run);
+	inf_queues_cancel(&b->method->context->queues, &b->job.run);
 	inf_session_refuse(b->session, b->job.id, status, "%s", why);
 	return true;
 }
 
 void inf_job_stop_waiting(struct inf_binding *b, enum inf_status status, const char *why)
 {
-	struct inf_server *server = b->method->server;
+	struct inf_context *context = b->method->context;
 	if (inf_job_is_busy(&b->job) && take_out(b))
-		end_waiting(b, status, why, &server->reply);
+		end_waiting(b, status, why, &context->reply);
 }
 
-uint64_t inf_jobs_expire(struct inf_server *server)
+uint64_t inf_jobs_expire(struct inf_context *context)
 {
 	uint64_t first_ns = UINT64_MAX, next_ns;
 	struct inf_item *item;
-	for (uint32_t i = 0; i < server->queues.n; i++) {
-		while ((item = inf_pool_take_expired(server->queues.pools[i], &next_ns)))
-			end_waiting(inf_job_binding(item), INF_MISSED_DEADLINE, late, &server->reply);
+	for (uint32_t i = 0; i < context->queues.n; i++) {
+		while ((item = inf_pool_take_expired(context->queues.pools[i], &next_ns)))
+			end_waiting(inf_job_binding(item), INF_MISSED_DEADLINE, late, &context->reply);
 		first_ns = next_ns < first_ns ? next_ns : first_ns;
 	}
 	return first_ns;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counting what users hold.
+/* Counting what each user holds.
  *
- * The used counts are atomic because a worker gives back what the loop charged. Only the loop charges, so
- * between its look at a count and its addition the count can only have fallen: the limit always holds.
+ * The used counts are atomic because workers discharge what the loop thread charged. Only the loop thread charges,
+ * so a count can only fall between its check and its addition: the limit always holds.
  *
- * Users who went are kept for a while, with nothing charged to them: were they not, a program that connects anew for each
- * request would each time begin as somebody who has used nothing. */
+ * A user without connections is kept for a while, with nothing charged. Otherwise a program that connects anew for
+ * each request would begin each time as a user who has had no share of the queues yet. */
 #include "daemon/client/quota.h"
 #include "daemon/base/text.h"
 
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static_assert((int)INF_CONFIG_N_PRIORITIES == (int)INF_N_CLASSES, "both list them highest first");
+static_assert((int)INF_CONFIG_N_PRIORITIES == (int)INF_N_CLASSES, "both list the highest priority first");
 
 const char *inf_quota_name(enum inf_quota_kind kind)
 {
@@ -163,7 +163,7 @@ void inf_quota_remove_unpaid(struct inf_quota *quota)
 	atomic_fetch_sub_explicit(&quota->n_fds, 1, memory_order_relaxed);
 }
 
-/* A quarter: with the rest those who are connected go on, and others come when it ends. */
+/* Unpaid descriptors may be a quarter of all: connected clients go on with the rest. */
 bool inf_quota_is_overdrawn(const struct inf_quota *quota)
 {
 	enum { UNLIMITED = 65536 };
@@ -179,7 +179,7 @@ static bool has_fds(const struct inf_quota *quota, uint64_t n)
 bool inf_quota_charge(struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n)
 {
 	uint64_t used = atomic_load_explicit(&user->used[kind], memory_order_relaxed);
-	if (!n) /* also for who holds more than a new limit allows */
+	if (!n) /* fits even if the user holds more than a new limit allows */
 		return true;
 	if (used > user->limits[kind] || n > user->limits[kind] - used)
 		return false;

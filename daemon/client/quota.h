@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Quota: what each user may hold at a time, charged before it exists.
+/* Quota: how much each user (uid) may hold at a time, over all of its connections.
  *
- * Everything is counted per uid, whichever connection it came by. Charging happens on the loop thread; giving back
- * may happen on any (a worker gives back the request it finished). */
+ * An object is charged before it is made. Only the loop thread charges; any thread may discharge (a worker
+ * discharges the request that it finished). */
 #ifndef DAEMON_CLIENT_QUOTA_H
 #define DAEMON_CLIENT_QUOTA_H
 
@@ -21,13 +21,13 @@ enum inf_quota_kind {
 	INF_QUOTA_BINDINGS,
 	INF_QUOTA_FDS,
 	INF_QUOTA_REQUESTS,
-	INF_QUOTA_OPENS, /* what waits for a model or for the folder, also if nobody waits for its answer any more */
+	INF_QUOTA_OPENS, /* requests that wait for a model or for the folder, even if they were cancelled */
 	INF_QUOTA_BYTES,
 	INF_N_QUOTAS,
 };
 
-/* One user who is there or was recently. Lives as long as somebody holds it, and some time longer: what its connections
- * have used of the queues is not forgotten when it closes them and comes back. */
+/* One user who is connected or was recently. It lives as long as it is referenced and some time longer, so that a
+ * user who closes its connections and comes back has not lost what it used of the queues. */
 struct inf_quota_user {
 	struct et_list_node node; /* in the quota's users, or absent */
 	struct inf_quota *quota;
@@ -35,15 +35,16 @@ struct inf_quota_user {
 	uint32_t n_refs; /* loop thread */
 	uint32_t weight;
 	enum inf_class highest; /* class that its requests may ask for */
-	uint32_t n_surplus_fds; /* that it passed and can't be charged for, until they are closed; loop thread */
+	/* Descriptors that its clients passed beyond its limit, until they are closed; loop thread. */
+	uint32_t n_surplus_fds;
 	uint64_t limits[INF_N_QUOTAS];
 	_Atomic(uint64_t) used[INF_N_QUOTAS];
-	struct inf_group groups[INF_QUEUES_MAX]; /* one a queue, under its lock */
+	struct inf_group groups[INF_QUEUES_MAX]; /* one for each queue, under its lock */
 };
 
 enum { INF_QUOTA_MAX_ABSENT = 32 };
 
-/* What a [user] section says, its name looked up. */
+/* A [user] section of the configuration, and the user that it names. */
 struct inf_quota_rule {
 	uid_t uid;
 	const struct inf_config_user *section;
@@ -51,45 +52,46 @@ struct inf_quota_rule {
 
 struct inf_quota {
 	struct et_list_node users;
-	struct et_list_node absent; /* those who went, the last one last */
+	struct et_list_node absent; /* users without references, the last one to go at the end */
 	uint32_t n_absent;
 	struct inf_limits limits;
-	uint64_t max_fds;             /* of all users together; 0: no limit */
-	_Atomic(uint64_t) n_fds;      /* charged, and those for which nobody could be */
-	uint64_t n_unpaid;            /* the latter; loop thread */
+	uint64_t max_fds;             /* for all users together; 0: no limit */
+	_Atomic(uint64_t) n_fds;      /* charged to users, and unpaid */
+	uint64_t n_unpaid;            /* charged to no user; loop thread */
 	struct inf_quota_rule *rules; /* the caller's */
 	uint32_t n_rules;
 };
 
 void inf_quota_init(struct inf_quota *quota);
-/* Users must have been given back. */
+/* No user may be referenced any more. */
 void inf_quota_deinit(struct inf_quota *quota);
-/* New limits, for users present too: what is above stays until it is given back. @rules must last until the next
- * call. */
+/* Set new limits, for present users, too; what is above a new limit stays until it is discharged. @rules must last
+ * until the next call or deinit. */
 void inf_quota_configure(struct inf_quota *quota, const struct inf_limits *limits, struct inf_quota_rule *rules,
 	uint32_t n_rules);
 
-/* How many descriptors the daemon may hold for all users together. What is left of its own limit is for models, replies
- * and what arrives: a daemon that runs out of descriptors can refuse nothing politely any more. */
+/* How many descriptors the daemon may hold for all users together. The rest of the process's limit is for models,
+ * replies and new connections: a daemon without any descriptor left could not even refuse a request. */
 void inf_quota_set_max_fds(struct inf_quota *quota, uint64_t max_fds);
 
-/* A descriptor that is there whoever could be charged for it, as one of all users together; and it is gone. Loop thread. */
+/* Count a descriptor for which no user can be charged as one of all users together, and the end of that. Loop
+ * thread. */
 void inf_quota_add_unpaid(struct inf_quota *quota);
 void inf_quota_remove_unpaid(struct inf_quota *quota);
-/* Whether there are so many of those that no more may come. Loop thread. */
+/* Whether so many descriptors are unpaid that no more clients may be accepted. Loop thread. */
 bool inf_quota_is_overdrawn(const struct inf_quota *quota);
 
-/* The user with that uid, made if need be; NULL: no memory. Give it back with inf_quota_user_unref. */
+/* A reference to the user with that uid, made if need be; NULL: no memory. */
 struct inf_quota_user *inf_quota_take_user(struct inf_quota *quota, uid_t uid);
-/* NULL is fine; returns NULL. All charges must have been given back before the last one. */
+/* NULL is fine; returns NULL. Everything must be discharged before the last reference goes. */
 struct inf_quota_user *inf_quota_user_unref(struct inf_quota_user *user);
 
-/* False when it would exceed the limit: nothing is charged then. */
+/* False: that would exceed the limit; nothing is charged. Loop thread. */
 bool inf_quota_charge(struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n);
-/* Give back. Any thread. */
+/* The opposite. Any thread. */
 void inf_quota_discharge(struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n);
 
-/* Several at once: all of them, or none and a sentence in @why, of @room bytes. */
+/* Several charges at once: all of them, or none and a sentence in @why, of @room bytes. Loop thread. */
 struct inf_charge {
 	enum inf_quota_kind kind;
 	uint64_t n;
@@ -99,13 +101,13 @@ bool inf_quota_charge_all(struct inf_quota_user *user, const struct inf_charge *
 /* Any thread. */
 void inf_quota_discharge_all(struct inf_quota_user *user, const struct inf_charge *charges, size_t n_charges);
 
-/* The class of a request that asks for @asked, where the default one is lowered to what the user may have. False, and
- * nothing set, when more was asked for than that. */
+/* The class of a request that asks for @asked; the default class is lowered to the highest one that the user may have.
+ * False: the request asks for more than that. */
 bool inf_quota_classify(const struct inf_quota_user *user, enum inf_class asked, enum inf_class *ret_class);
 
-/* "methods", as the configuration calls it. */
+/* The name in the configuration: "methods". */
 const char *inf_quota_name(enum inf_quota_kind kind);
-/* "the limit 'methods' of user 1000 is reached: 1024 of 1024 in use, 1 more asked for". */
+/* Write why a charge failed: "the limit 'methods' of user 1000 is reached: 1024 of 1024 in use, 1 more asked for". */
 void inf_quota_explain(const struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n, char *to, size_t room);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What clients do with regions: have one made, pass their own, name it, list and drop them.
+/* Regions of clients: making one, registering a client's own, listing, naming and dropping them.
  *
- * A region costs its user a region, a descriptor and its bytes, charged before anything of it exists and given back
- * when its memory has gone: not when the client drops it, since a request that runs may still read it. The id is this
- * connection's alone, and so is the name. Whether memory that a client passes is fit to be shared is for ipc/region.c
- * to say; what a slot of it may be used for, for binding.c. */
+ * A region costs its user a region, a descriptor and its bytes. They are charged before the region is made, and
+ * discharged when its memory is free: not when the client drops it, since a running request may still read it. Ids
+ * and names belong to one connection. ipc/region.c decides whether memory that a client passes can be shared, and
+ * binding.c checks the slots that lie in it. */
 #include "daemon/client/region.h"
 
-#include "daemon/loop/server.h"
+#include "daemon/context.h"
 #include "daemon/client/session.h"
 #include "daemon/base/text.h"
 #include "runtime/platform/platform.h"
@@ -43,7 +43,7 @@ static void discharge(struct inf_quota_user *user, uint64_t n_bytes)
 	inf_quota_discharge_all(user, charges, N_CHARGES);
 }
 
-/* Its memory is given back, and only now the charge for it. */
+/* The memory is free: discharge it. */
 static void gone(void *arg)
 {
 	struct inf_client_region *c = arg;
@@ -56,8 +56,8 @@ struct inf_client_region *inf_client_region_unref(struct inf_client_region *c)
 {
 	if (!c || --c->n_refs)
 		return NULL;
-	inf_shared_remove(&c->shared, &c->server->registry);
-	inf_repository_release_async_region(c->server->repository, c->region, gone, c);
+	inf_shared_remove(&c->shared, &c->context->backends.registry);
+	inf_repository_release_async_region(c->context->repository, c->region, gone, c);
 	return NULL;
 }
 
@@ -65,7 +65,7 @@ static void refuse(struct inf_session *s, uint64_t id, uint64_t n_bytes, int rc)
 {
 	discharge(s->user, n_bytes);
 	if (rc < 0)
-		inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED, "a region of %" PRIu64 " bytes can't be made: %s",
+		inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED, "can't make a region of %" PRIu64 " bytes: %s",
 			n_bytes, strerror(-rc));
 	else
 		inf_session_refuse(s, id,
@@ -74,7 +74,7 @@ static void refuse(struct inf_session *s, uint64_t id, uint64_t n_bytes, int rc)
 			"%s", inf_region_error_text(rc));
 }
 
-/* Hand the new region and its charge to the session. On failure both are given back and the client answered. */
+/* Hand the new region and its charge to the session. NULL: both were given back, and the request was refused. */
 static struct inf_client_region *keep(struct inf_session *s, uint64_t id, struct inf_region *region, uint64_t n_bytes,
 	const char *name)
 {
@@ -88,7 +88,7 @@ static struct inf_client_region *keep(struct inf_session *s, uint64_t id, struct
 	c->n_refs = 1;
 	c->n_bytes = n_bytes;
 	c->region = region;
-	c->server = s->server;
+	c->context = s->context;
 	c->user = s->user;
 	c->user->n_refs++;
 	inf_text(c->name, sizeof(c->name), "%s", name);
@@ -99,7 +99,8 @@ static struct inf_client_region *keep(struct inf_session *s, uint64_t id, struct
 		return NULL;
 	}
 	s->region_bytes += n_bytes;
-	inf_shared_add(&c->shared, &s->server->registry, region->fd, region->mapping.bytes, region->mapping.n_bytes);
+	inf_shared_add(&c->shared, &s->context->backends.registry, region->fd, region->mapping.bytes,
+		region->mapping.n_bytes);
 	return c;
 }
 

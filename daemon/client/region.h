@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Client region: memory that one client shares with the daemon, until the last binding over it goes.
- *
- * Loop thread only. */
+/* Client region: memory that one client shares with the daemon. It lives until the client drops it and the last
+ * binding that uses it is freed. Loop thread only. */
 #ifndef DAEMON_CLIENT_REGION_H
 #define DAEMON_CLIENT_REGION_H
 
@@ -11,7 +10,7 @@
 #include "ipc/region.h"
 
 struct inf_session;
-struct inf_server;
+struct inf_context;
 
 struct inf_client_region {
 	uint64_t id;
@@ -19,12 +18,12 @@ struct inf_client_region {
 	uint64_t n_bytes;
 	struct inf_region *region;
 	struct inf_shared shared;
-	struct inf_server *server;
-	struct inf_quota_user *user; /* charged: a region, a descriptor, its bytes */
-	char name[INF_MAX_NAME + 1]; /* the client's word */
+	struct inf_context *context;
+	struct inf_quota_user *user; /* a reference; charged: a region, a descriptor, its bytes */
+	char name[INF_MAX_NAME + 1]; /* the client chose it; "" for none */
 };
 
-/* What each message about regions does; it is answered when they return. */
+/* The handlers of messages about regions; each has answered its request when it returns. */
 void inf_client_region_create(struct inf_session *session, const struct inf_request *request);
 /* @fd is consumed. */
 void inf_client_region_register(struct inf_session *session, const struct inf_request *request, int fd);
@@ -33,9 +32,10 @@ void inf_client_region_status(struct inf_session *session, const struct inf_requ
 
 /* NULL: @session has no such region. */
 struct inf_client_region *inf_client_region_find(const struct inf_session *session, uint64_t id);
-/* NULL is fine; returns NULL. With the last reference its memory is given back, and after that its charge. */
+/* NULL is fine; returns NULL. With the last reference the memory is freed, perhaps on a helper's thread, and then
+ * discharged. */
 struct inf_client_region *inf_client_region_unref(struct inf_client_region *region);
-/* The session ends: it gives up its regions. Bindings that a run still uses keep theirs. */
+/* Drop every region of @session. Bindings that a run still uses keep their references. */
 void inf_client_region_drop_all(struct inf_session *session);
 
 #endif

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests: what each message of a client does. */
+/* Requests: the handlers of what clients ask. Loop thread only. */
 #ifndef DAEMON_CLIENT_REQUESTS_H
 #define DAEMON_CLIENT_REQUESTS_H
 
 #include "daemon/client/session.h"
 
-/* Handle @request of @session, which is OPEN (or NEW, for Hello), with the descriptors that came beside it: as many as
- * the message announces; they are consumed. @now_ns is when it came. */
-void inf_request_handle(struct inf_session *session, const struct inf_request *request, const int *fds, size_t n_fds,
-	uint64_t now_ns);
-/* The session ends: requests that wait for a model are dropped. */
-void inf_requests_drop(struct inf_session *session);
-/* @method has changed over, or not: the reset that waited for that, if there is one, is done now. */
-void inf_request_reset_now(struct inf_method *method);
+struct inf_method;
+
+/* The events of sessions: handle every message that a client can send, and give up what a closed session held. */
+extern const struct inf_session_events inf_session_requests;
+
+/* Move the idle Methods of every session to the successors of their models. The loop calls it after events of other
+ * threads, and every request before it is handled, so that a client that has the answer to its last request finds the
+ * Method moved. Costs nothing unless inf_methods_note_idle was called. */
+void inf_requests_move_idle(struct inf_context *context);
+/* Answer requests that wait in a queue with @status and @why: all of them, or, unless @like is NULL, those on the
+ * model or the shared state of @like. */
+void inf_requests_stop_waiting(struct inf_context *context, const struct inf_method *like, enum inf_status status,
+	const char *why);
 
 #endif

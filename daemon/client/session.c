@@ -1,28 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One connection.
+/* One connection: receiving requests, sending replies, ending.
  *
- * Packets are taken while there are some, a bounded number at a time so that one client cannot keep the loop. A
- * packet that cannot be understood as a message ends the session it came by and no other.
+ * The session takes a bounded number of packets at a time, so that one client cannot keep the loop to itself. A
+ * packet that is not a well-formed message ends its session and no other. What a message means is not known here:
+ * requests.c handles it, reached through the session's events.
  *
- * Closing comes in three steps. At once: the socket is shut down, the requests that wait, the numbers of everything it
- * held, so that all of it goes that nobody uses. (The socket's descriptor is closed beside the loop where in what
- * nobody read there are descriptors of the client's.) When its last running request ends: the regions and Methods that
- * one used. When libuv has let go of the poll handle as well: the struct. */
+ * Closing comes in three steps. At once: the socket is closed (beside the loop if unread messages carry
+ * descriptors, see closing.c), waiting requests are dropped, and the tables are emptied, which frees whatever no
+ * request uses. When the last running request ends: its regions and Methods are freed. When libuv is done with the
+ * poll handle as well: the struct is freed. */
 #include "daemon/client/session.h"
 
-#include "daemon/loop/listener.h"
-#include "daemon/client/requests.h"
-#include "daemon/loop/server.h"
+#include "daemon/client/closing.h"
+#include "daemon/context.h"
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PACKETS_AT_A_TIME = 16 };
@@ -35,11 +33,11 @@ static const char *state_name(enum inf_session_state state)
 static void set_state(struct inf_session *s, enum inf_session_state state, const char *why)
 {
 	if (state <= s->state) {
-		et_logf(&s->server->log, ET_LOG_ERROR, "session %llu: refusing to go from %s to %s",
+		et_logf(&s->context->log, ET_LOG_ERROR, "session %llu: refusing to go from %s to %s",
 			(unsigned long long)s->id, state_name(s->state), state_name(state));
 		return;
 	}
-	et_logf(&s->server->log, ET_LOG_DEBUG, "session %llu: %s -> %s (%s)", (unsigned long long)s->id,
+	et_logf(&s->context->log, ET_LOG_DEBUG, "session %llu: %s -> %s (%s)", (unsigned long long)s->id,
 		state_name(s->state), state_name(state), why);
 	s->state = state;
 }
@@ -60,7 +58,7 @@ struct inf_session *inf_session_unref(struct inf_session *s)
 	inf_table_deinit(&s->bindings);
 	inf_quota_discharge(s->user, INF_QUOTA_CONNECTIONS, 1);
 	inf_quota_user_unref(s->user);
-	et_logf(&s->server->log, ET_LOG_DEBUG, "session %llu: nothing is left of it", (unsigned long long)s->id);
+	et_logf(&s->context->log, ET_LOG_DEBUG, "session %llu: freed", (unsigned long long)s->id);
 	free(s);
 	return NULL;
 }
@@ -78,7 +76,7 @@ static void send_buffer(struct inf_session *s, struct inf_reply_buffer *buffer)
 		atomic_store(&s->wants_flush, true);
 	else
 		atomic_store(&s->send_error, rc);
-	inf_server_want_attention(s->server);
+	s->context->events.want_attention(s->context->events.self);
 }
 
 void inf_session_send(struct inf_session *s, struct inf_reply_buffer *buffer)
@@ -91,7 +89,7 @@ void inf_session_send(struct inf_session *s, struct inf_reply_buffer *buffer)
 
 void inf_session_reply_fd(struct inf_session *s, const struct inf_reply *reply, int fd)
 {
-	struct inf_reply_buffer *buffer = &s->server->reply;
+	struct inf_reply_buffer *buffer = &s->context->reply;
 	const struct inf_reply refusal = { .id = reply->id,
 		.status = INF_RESOURCE_EXHAUSTED,
 		.error = "the daemon is out of memory or descriptors for the answer" };
@@ -129,92 +127,19 @@ void inf_session_refuse(struct inf_session *s, uint64_t id, enum inf_status stat
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	et_logf(&s->server->log, ET_LOG_DEBUG, "session %llu request %llu: %s", (unsigned long long)s->id,
+	et_logf(&s->context->log, ET_LOG_DEBUG, "session %llu request %llu: %s", (unsigned long long)s->id,
 		(unsigned long long)id, text);
 	struct inf_reply reply = { .id = id, .status = status, .error = text };
 	inf_session_reply(s, &reply);
 }
 
-/* --- descriptors ---------------------------------------------------------------------------------- */
-
-/* Who pays for a descriptor until it is closed. */
-enum closing_cost {
-	COST_FD,      /* charged to the user */
-	COST_SURPLUS, /* the user has nothing left to be charged: it came beside a packet that was read */
-	COST_UNPAID,  /* nor there: a connection that was turned away */
-};
-
-struct closing {
-	struct inf_work work;
-	int fd;
-	struct inf_server *server;
-	struct inf_quota_user *user; /* a reference */
-	enum closing_cost cost;
-};
-
-static void closing_run(struct inf_work *work)
-{
-	close(ET_CONTAINER_OF(work, struct closing, work)->fd);
-}
-
-static void give_cost_back(struct inf_server *server, struct inf_quota_user *user, enum closing_cost cost)
-{
-	if (cost == COST_FD)
-		inf_quota_discharge(user, INF_QUOTA_FDS, 1);
-	if (cost == COST_SURPLUS)
-		user->n_surplus_fds--;
-	if (cost != COST_UNPAID)
-		return;
-	inf_quota_remove_unpaid(&server->quota);
-	inf_listeners_resume(server);
-}
-
-static void closing_done(struct inf_work *work)
-{
-	struct closing *c = ET_CONTAINER_OF(work, struct closing, work);
-	give_cost_back(c->server, c->user, c->cost);
-	inf_quota_user_unref(c->user);
-	free(c);
-}
-
-/* Close @fd beside the loop, and give back what it costs when it is done. */
-static void close_beside(struct inf_server *server, struct inf_quota_user *user, int fd, enum closing_cost cost)
-{
-	struct closing *c = calloc(1, sizeof(*c));
-	if (!c) {
-		close(fd);
-		give_cost_back(server, user, cost);
-		return;
-	}
-	*c = (struct closing){ { .run = closing_run, .done = closing_done }, fd, server, user, cost };
-	user->n_refs++;
-	inf_helper_post_for_user(server->helper, &c->work, user);
-}
-
-/* The same for one that inf_channel_detach has given: mostly there is nothing in it that could take long. */
-static void close_socket(struct inf_server *server, struct inf_quota_user *user, int fd, enum closing_cost cost)
-{
-	if (inf_channel_has_unread_fds(fd)) {
-		close_beside(server, user, fd, cost);
-		return;
-	}
-	close(fd);
-	give_cost_back(server, user, cost);
-}
-
-/* A memory file has no file system to ask, but giving back a large one takes its time, too. */
-static bool is_soon_closed(int fd)
-{
-	enum { SMALL_BLOCKS = (1 << 20) / 512 };
-	struct stat st;
-	return fcntl(fd, F_GET_SEALS) >= 0 && fstat(fd, &st) == 0 && st.st_blocks <= SMALL_BLOCKS;
-}
+/* --- receiving ------------------------------------------------------------------------------------ */
 
 static void cut_off(struct inf_session *s, const char *why)
 {
 	if (s->state != INF_SESSION_CLOSED)
-		et_logf(&s->server->log, ET_LOG_INFO,
-			"session %llu (pid %u): ending it, it has passed what may take long to close: %s",
+		et_logf(&s->context->log, ET_LOG_INFO,
+			"session %llu (pid %u): ending it, it passed descriptors that may take long to close: %s",
 			(unsigned long long)s->id, s->pid, why);
 	inf_session_close(s, "too many descriptors that take long to close");
 }
@@ -222,14 +147,7 @@ static void cut_off(struct inf_session *s, const char *why)
 void inf_session_close_fds(struct inf_session *s, const int *fds, size_t n_fds)
 {
 	for (size_t i = 0; i < n_fds; i++) {
-		if (is_soon_closed(fds[i])) {
-			close(fds[i]);
-			continue;
-		}
-		bool is_charged = inf_quota_charge(s->user, INF_QUOTA_FDS, 1);
-		s->user->n_surplus_fds += !is_charged;
-		close_beside(s->server, s->user, fds[i], is_charged ? COST_FD : COST_SURPLUS);
-		if (is_charged)
+		if (inf_close_passed(s->context, s->user, fds[i]))
 			continue;
 		char why[400];
 		inf_quota_explain(s->user, INF_QUOTA_FDS, 1, why, sizeof(why));
@@ -237,12 +155,11 @@ void inf_session_close_fds(struct inf_session *s, const int *fds, size_t n_fds)
 	}
 }
 
-/* --- receiving ------------------------------------------------------------------------------------ */
-
 static void poll_for(struct inf_session *s, int events);
 
-/* What comes beside a packet is ours with it, and may be more than its user can be charged for. One such packet a user is
- * borne; a second one, while what came with the first is not closed, stays in the socket, which goes as a whole. */
+/* Receiving a packet receives its descriptors, perhaps more than its user can be charged for. The daemon bears this
+ * once for each user: while that surplus is not closed, another packet with descriptors stays in the socket, and
+ * the session ends. */
 static bool may_receive(struct inf_session *s)
 {
 	bool has_fds = false;
@@ -251,21 +168,21 @@ static bool may_receive(struct inf_session *s)
 	if (inf_channel_peek(&s->channel, &has_fds) == INF_CHANNEL_AGAIN)
 		return false;
 	if (has_fds)
-		cut_off(s, "what its user passed before, beyond the limit 'fds', is not closed yet");
+		cut_off(s, "descriptors that its user passed before, beyond the limit 'fds', are not closed yet");
 	return !has_fds;
 }
 
-/* False: there is no more, or it has ended. */
+/* False: no packet is left, or the session has ended. */
 static bool receive_one(struct inf_session *s)
 {
-	struct inf_server *server = s->server;
+	struct inf_context *context = s->context;
 	struct inf_request request;
 	struct et_diag diag = { "" };
 	int fds[INF_CHANNEL_MAX_FDS];
 	size_t n_bytes, n_fds = 0;
 	if (!may_receive(s))
 		return false;
-	int rc = inf_channel_receive_all(&s->channel, server->packet, sizeof(server->packet), &n_bytes, fds, &n_fds);
+	int rc = inf_channel_receive_all(&s->channel, context->packet, sizeof(context->packet), &n_bytes, fds, &n_fds);
 	if (rc == INF_CHANNEL_AGAIN)
 		return false;
 	if (rc) {
@@ -278,7 +195,7 @@ static bool receive_one(struct inf_session *s)
 	uint64_t now_ns = et_platform_now_ns(NULL);
 	rc = n_bytes > INF_MAX_PACKET
 		     ? INF_MESSAGE_E_MALFORMED
-		     : inf_message_decode_request(&request, server->packet, n_bytes, &server->request_codec, &diag);
+		     : inf_message_decode_request(&request, context->packet, n_bytes, &context->request_codec, &diag);
 	if (rc == INF_MESSAGE_E_INVALID) {
 		inf_session_close_fds(s, fds, n_fds);
 		inf_session_refuse(s, request.id, INF_INVALID_ARGUMENT, "%s: %s", inf_request_kind_name(request.kind),
@@ -286,16 +203,16 @@ static bool receive_one(struct inf_session *s)
 		return s->state != INF_SESSION_CLOSED;
 	}
 	if (rc || n_fds != inf_request_n_fds(&request)) {
-		et_logf(&server->log, ET_LOG_INFO, "session %llu (pid %u): ending it, malformed message: %s",
+		et_logf(&context->log, ET_LOG_INFO, "session %llu (pid %u): ending it, malformed message: %s",
 			(unsigned long long)s->id, s->pid,
-			rc ? diag.text : "descriptors that its message does not announce");
+			rc ? diag.text : "not as many descriptors as its message announces");
 		inf_session_close_fds(s, fds, n_fds);
 		inf_session_close(s, "malformed message");
 		return false;
 	}
 	if (s->state == INF_SESSION_NEW && request.kind == INF_REQUEST_HELLO && request.hello.protocol == INF_PROTOCOL)
 		set_state(s, INF_SESSION_OPEN, "hello");
-	inf_request_handle(s, &request, fds, n_fds, now_ns);
+	s->events->request(s, &request, fds, n_fds, now_ns);
 	return s->state != INF_SESSION_CLOSED;
 }
 
@@ -310,7 +227,7 @@ void inf_session_quick_ended(struct inf_session *s)
 	s->answered_ns = et_platform_now_ns(NULL);
 	s->has_polled = inf_spin_is_due(&s->spin);
 	if (s->has_polled)
-		inf_server_poll_until(s->server, s->answered_ns + s->spin.window_ns);
+		s->context->events.poll_until(s->context->events.self, s->answered_ns + s->spin.window_ns);
 }
 
 static void end_unsent(struct inf_session *s, int rc)
@@ -318,12 +235,12 @@ static void end_unsent(struct inf_session *s, int rc)
 	const char *why = rc == INF_CHANNEL_E_FULL        ? "it does not read its replies"
 			  : rc == INF_CHANNEL_E_TOO_LARGE ? "a reply is larger than its socket takes"
 							  : strerror(-rc);
-	et_logf(&s->server->log, ET_LOG_INFO, "session %llu (pid %u): ending it, a reply can't be sent: %s",
+	et_logf(&s->context->log, ET_LOG_INFO, "session %llu (pid %u): ending it, a reply can't be sent: %s",
 		(unsigned long long)s->id, s->pid, why);
 	inf_session_close(s, "replies not sent");
 }
 
-/* Send what waits, and see to it that the rest follows. */
+/* Send replies that wait; poll for writing if some of them still do. */
 static void flush(struct inf_session *s)
 {
 	int rc = inf_channel_flush(&s->channel);
@@ -331,7 +248,7 @@ static void flush(struct inf_session *s)
 		poll_for(s, UV_READABLE);
 	else if (rc == INF_CHANNEL_PENDING)
 		poll_for(s, UV_READABLE | UV_WRITABLE);
-	else if (rc != INF_CHANNEL_E_CLOSED) /* which receiving sees */
+	else if (rc != INF_CHANNEL_E_CLOSED) /* receive_one sees that */
 		end_unsent(s, rc);
 }
 
@@ -345,7 +262,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 		flush(s);
 	if (s->state != INF_SESSION_CLOSED && (events & (UV_READABLE | UV_DISCONNECT)))
 		for (int i = 0; i < PACKETS_AT_A_TIME && receive_one(s); i++)
-			/* who has one request at a time has sent nothing more: asking would only cost time */
+			/* a client with one request at a time has sent no other: receiving would only cost time */
 			if (atomic_load_explicit(&s->n_in_flight, memory_order_relaxed) <= 1)
 				break;
 	inf_session_unref(s);
@@ -377,69 +294,31 @@ static void on_closed(uv_handle_t *handle)
 
 void inf_session_close(struct inf_session *s, const char *why)
 {
-	uint32_t at = 0;
-	void *object;
 	if (s->state == INF_SESSION_CLOSED)
 		return;
 	set_state(s, INF_SESSION_CLOSED, why);
-	/* libuv first: after the close the number of the descriptor may be another thread's. */
+	/* libuv first: after the close another thread may get the same descriptor number. */
 	uv_close((uv_handle_t *)&s->poll, on_closed);
-	close_socket(s->server, s->user, inf_channel_detach(&s->channel), COST_FD);
-	inf_requests_drop(s);
-	while ((object = inf_table_next(&s->bindings, &at))) {
-		struct inf_binding *binding = object;
-		inf_job_cancel(binding, INF_CANCELLED, "its client is gone");
-		inf_table_remove(&s->bindings, binding->id);
-		inf_binding_drop(binding);
-	}
-	for (at = 0; (object = inf_table_next(&s->methods, &at));) {
-		struct inf_method *method = object;
-		inf_table_remove(&s->methods, method->id);
-		inf_method_unref(method);
-	}
-	inf_client_region_drop_all(s);
+	inf_close_socket(s->context, s->user, inf_channel_detach(&s->channel));
+	s->events->closed(s);
 	et_list_remove(&s->node);
-	s->server->n_sessions--;
+	s->context->n_sessions--;
 	/* tests/bench/kills.c waits for this line and the one in inf_session_unref */
-	et_logf(&s->server->log, ET_LOG_DEBUG, "session %llu: what waited or lay idle is free",
+	et_logf(&s->context->log, ET_LOG_DEBUG, "session %llu: closed, its idle objects are free",
 		(unsigned long long)s->id);
 }
 
-/* Say why; the client has not been made a session. */
-static void turn_away(struct inf_server *server, struct inf_channel *channel, const char *why)
+/* Send @why to a client that gets no session. */
+static void turn_away(struct inf_context *context, struct inf_channel *channel, const char *why)
 {
 	struct inf_reply reply = { .status = INF_RESOURCE_EXHAUSTED, .error = why };
-	struct inf_reply_buffer *buffer = &server->reply;
+	struct inf_reply_buffer *buffer = &context->reply;
 	if (inf_message_encode_reply(&reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec) == 0)
 		inf_channel_send(channel, buffer->packet, buffer->n_bytes, NULL, 0);
 }
 
-/* Mostly there is nothing in it that could keep anybody. Where its client has sent descriptors at once, it is closed beside
- * the loop, and counts until it is. Who is turned away for having no descriptors left can't be charged for this one: it is
- * one of those for all users together, of which there is a bound, or connecting would be a way to have all of them. To
- * come near it takes as many such files in flight, which the kernel counts against their sender. At the bound nobody is
- * accepted for a while, since the kernel says who somebody is only then: whoever is connected notices nothing, and the rest
- * waits in the kernel's backlog, where it costs its sender. */
-static void close_turned_away(struct inf_server *server, struct inf_quota_user *user, struct inf_channel *channel)
-{
-	int fd = inf_channel_detach(channel);
-	if (!inf_channel_has_unread_fds(fd)) {
-		close(fd);
-		return;
-	}
-	enum closing_cost cost = inf_quota_charge(user, INF_QUOTA_FDS, 1) ? COST_FD : COST_UNPAID;
-	if (cost == COST_UNPAID)
-		inf_quota_add_unpaid(&server->quota);
-	if (inf_quota_is_overdrawn(&server->quota))
-		et_logf(&server->log, ET_LOG_WARNING,
-			"user %lu: %llu connections that were turned away are not closed yet, for what was "
-			"sent over "
-			"them; accepting nobody until one is",
-			(unsigned long)user->uid, (unsigned long long)server->quota.n_unpaid);
-	close_beside(server, user, fd, cost);
-}
-
-void inf_session_accept(struct inf_server *server, int fd, bool is_manager)
+void inf_session_accept(struct inf_context *context, uv_loop_t *loop, const struct inf_session_events *events, int fd,
+	bool is_manager)
 {
 	struct inf_session *s = calloc(1, sizeof(*s));
 	struct inf_peer peer = { .pidfd = -1 };
@@ -453,7 +332,7 @@ void inf_session_accept(struct inf_server *server, int fd, bool is_manager)
 	int rc = inf_channel_peer(&s->channel, &peer);
 	if (peer.pidfd >= 0)
 		close(peer.pidfd);
-	if (rc < 0 || !(s->user = inf_quota_take_user(&server->quota, peer.uid))) {
+	if (rc < 0 || !(s->user = inf_quota_take_user(context->quota, peer.uid))) {
 		inf_channel_deinit(&s->channel);
 		free(s);
 		return;
@@ -467,33 +346,34 @@ void inf_session_accept(struct inf_server *server, int fd, bool is_manager)
 	}
 	if (!fits) {
 		inf_quota_explain(s->user, kind, 1, why, sizeof(why));
-		et_logf(&server->log, ET_LOG_INFO, "turning pid %ld away: %s", (long)peer.pid, why);
-		turn_away(server, &s->channel, why);
-		close_turned_away(server, s->user, &s->channel);
+		et_logf(&context->log, ET_LOG_INFO, "turning pid %ld away: %s", (long)peer.pid, why);
+		turn_away(context, &s->channel, why);
+		inf_close_turned_away(context, s->user, inf_channel_detach(&s->channel));
 		inf_channel_deinit(&s->channel);
 		inf_quota_user_unref(s->user);
 		free(s);
 		return;
 	}
 	s->n_refs = 1; /* the poll handle's */
-	s->server = server;
-	s->id = ++server->n_sessions_made;
+	s->context = context;
+	s->events = events;
+	s->id = ++context->n_sessions_made;
 	s->is_manager = is_manager;
 	s->pid = (uint32_t)peer.pid;
 	for (uint32_t i = 0; i < INF_QUEUES_MAX; i++)
 		inf_flow_init(&s->flows[i], &s->user->groups[i], s->user->weight);
 	et_list_init(&s->opens);
-	inf_spin_init(&s->spin, sysconf(_SC_NPROCESSORS_ONLN) > 1 ? server->config.spin_ns : 0);
-	et_list_append(&server->sessions, &s->node);
-	server->n_sessions++;
-	if (uv_poll_init(&server->loop, &s->poll, inf_channel_fd(&s->channel)) < 0) {
+	inf_spin_init(&s->spin, sysconf(_SC_NPROCESSORS_ONLN) > 1 ? context->config.spin_ns : 0);
+	et_list_append(&context->sessions, &s->node);
+	context->n_sessions++;
+	if (uv_poll_init(loop, &s->poll, inf_channel_fd(&s->channel)) < 0) {
 		et_list_remove(&s->node);
-		server->n_sessions--;
-		close_socket(server, s->user, inf_channel_detach(&s->channel), COST_FD);
+		context->n_sessions--;
+		inf_close_socket(context, s->user, inf_channel_detach(&s->channel));
 		inf_session_unref(s);
 		return;
 	}
-	et_logf(&server->log, ET_LOG_DEBUG, "session %llu: pid %u, uid %u%s", (unsigned long long)s->id, s->pid,
+	et_logf(&context->log, ET_LOG_DEBUG, "session %llu: pid %u, uid %u%s", (unsigned long long)s->id, s->pid,
 		(unsigned)s->user->uid, is_manager ? ", manager" : "");
 	poll_for(s, UV_READABLE);
 }

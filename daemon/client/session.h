@@ -1,39 +1,50 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Session: one connection of one client, and everything it holds.
+/* Session: one connection of one client, and the tables of what the client holds.
  *
  *     NEW     connected; only Hello is understood
  *     OPEN
- *     CLOSED  nothing is received or sent any more; it goes with the last binding that a worker still uses
+ *     CLOSED  nothing is received or sent any more; freed with the last binding that a worker still uses
  *
- * What a client held is given back the moment its socket ends, but for what a running request reads. Loop thread only,
- * but for inf_session_send. */
+ * When its socket ends, everything that the client held is given back at once, except for what a running request reads.
+ * Loop thread only, except for inf_session_send. */
 #ifndef DAEMON_CLIENT_SESSION_H
 #define DAEMON_CLIENT_SESSION_H
 
-#include "daemon/client/binding.h"
-#include "daemon/client/quota.h"
-#include "daemon/client/reply.h"
-#include "daemon/model/repository.h"
-#include "daemon/queue/scheduler.h"
 #include "daemon/base/id_table.h"
+#include "daemon/base/reply.h"
+#include "daemon/client/quota.h"
+#include "daemon/queue/scheduler.h"
 #include "ipc/channel.h"
+#include "ipc/message.h"
 #include "ipc/spin.h"
 
 #include <stdatomic.h>
 #include <uv.h>
 
-struct inf_server;
+struct inf_context;
+struct inf_session;
 
 enum inf_session_state { INF_SESSION_NEW, INF_SESSION_OPEN, INF_SESSION_CLOSED };
 
 enum { INF_SESSION_MAX_WAITING = 1 << 20 }; /* bytes of replies that a client has not read */
 
+/* The events of a session, which lead upward; inf_session_requests (requests.h) in the daemon. */
+struct inf_session_events {
+	/* Handle @request, which came at @now_ns with as many descriptors as its message announces; they are
+	 * consumed. The session is OPEN, or NEW for Hello. */
+	void (*request)(struct inf_session *session, const struct inf_request *request, const int *fds, size_t n_fds,
+		uint64_t now_ns);
+	/* The session is CLOSED: empty its tables, and drop its requests that wait for a model. */
+	void (*closed)(struct inf_session *session);
+};
+
 struct inf_session {
-	struct et_list_node node;
+	struct et_list_node node; /* in the context's sessions */
 	uint32_t n_refs;
 	enum inf_session_state state;
 	uint64_t id;
-	struct inf_server *server;
+	struct inf_context *context;
+	const struct inf_session_events *events;
 	struct inf_channel channel;
 	uv_poll_t poll;
 	int polled; /* events */
@@ -41,14 +52,15 @@ struct inf_session {
 	uint32_t pid;
 	struct inf_quota_user *user;
 	char name[INF_MAX_NAME + 1];
-	uint32_t weight;                       /* 0: it has not said Hello */
-	struct inf_flow flows[INF_QUEUES_MAX]; /* one a queue, under its lock */
+	uint32_t weight;                       /* 0: no Hello yet */
+	struct inf_flow flows[INF_QUEUES_MAX]; /* one for each queue, under its lock */
 
-	struct inf_table regions, methods, bindings;
+	/* The objects of the client; requests.c fills and empties these. */
+	struct inf_table regions, methods, bindings; /* of struct inf_client_region, inf_method, inf_binding */
 	uint64_t region_bytes, n_requests;
 	struct et_list_node opens; /* requests that wait for a model */
 
-	/* When its last quick request was answered, 0: never; and whether the loop then looked around for the next. */
+	/* When its last quick request was answered (0: never), and whether the loop then polled for the next one. */
 	uint64_t answered_ns;
 	bool has_polled;
 	struct inf_spin spin;
@@ -58,34 +70,36 @@ struct inf_session {
 	_Atomic(int) send_error; /* why a reply could not be sent, as inf_channel_send says; 0: none */
 };
 
-/* A client has connected; @fd is consumed in any case. */
-void inf_session_accept(struct inf_server *server, int fd, bool is_manager);
-/* End it: close the socket, give back what it held. Twice is fine. @why is for the log. */
+/* A client has connected. @fd is consumed in any case. @events must outlive the session. */
+void inf_session_accept(struct inf_context *context, uv_loop_t *loop, const struct inf_session_events *events, int fd,
+	bool is_manager);
+/* End it: close the socket, give back what the client held. Twice is fine. @why is for the log. */
 void inf_session_close(struct inf_session *session, const char *why);
 struct inf_session *inf_session_ref(struct inf_session *session);
 /* NULL is fine; returns NULL. */
 struct inf_session *inf_session_unref(struct inf_session *session);
-/* Do what a worker could not: poll for writing, end it. */
+/* Do what a worker's inf_session_send could not: poll for writing, or end the session. */
 void inf_session_attend(struct inf_session *session);
 
-/* A quick request has come that was received at @now_ns; it has been answered on the loop's thread. Who gets an answer
- * at once often asks again at once: if it was so before, the loop looks around for that before it sleeps. */
+/* Around a quick request, one that runs on the loop thread. A client that gets an answer at once often asks again
+ * at once: if it has done so lately, the loop polls for the next request before it sleeps. @now_ns is when this one
+ * came. */
 void inf_session_quick_came(struct inf_session *session, uint64_t now_ns);
 void inf_session_quick_ended(struct inf_session *session);
-/* Close what the client has passed. A file system of its own may take as long as it likes for that, so it happens beside
- * the loop, charged until it is done; a client at its limit is cut off, as it could go on. So is, until what came beyond it
- * is closed, each connection of the same user over which more descriptors come. */
+/* Close descriptors that the client passed, see closing.h. A client whose user is at its limit is cut off, since it
+ * could go on passing them. Until its surplus is closed, every connection of the same user over which more
+ * descriptors come is cut off, too. */
 void inf_session_close_fds(struct inf_session *session, const int *fds, size_t n_fds);
 
-/* Send what is in @buffer and close its descriptor. Any thread that keeps the session. */
+/* Send what is in @buffer and close its descriptor. Any thread that holds a reference. */
 void inf_session_send(struct inf_session *session, struct inf_reply_buffer *buffer);
 /* Encode and send. */
 void inf_session_reply(struct inf_session *session, const struct inf_reply *reply);
 /* The same with a descriptor beside it, which stays the caller's. */
 void inf_session_reply_fd(struct inf_session *session, const struct inf_reply *reply, int fd);
-/* The reply to request @id that says no more than that it was done. */
+/* Reply to request @id that it was done, with nothing else to say. */
 void inf_session_ok(struct inf_session *session, uint64_t id);
-/* A refusal with a sentence. */
+/* Reply to request @id with an error and a sentence. */
 void inf_session_refuse(struct inf_session *session, uint64_t id, enum inf_status status, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Quotas: the limit holds exactly, per user, and can change under them. */
+/* Quotas: a limit holds exactly, for each user, and can change while users hold something. */
 #include "daemon/client/quota.h"
 
 #include <setjmp.h>
@@ -38,7 +38,7 @@ static void test_limit(void **state)
 	inf_quota_deinit(&quota);
 }
 
-/* Whatever is asked for, nobody gets more than is allowed, and who asks for nothing special is never refused. */
+/* No request gets a higher class than its user may have, and a request for the default class is never refused. */
 static void test_priorities(void **state)
 {
 	struct inf_limits own = limits;
@@ -60,7 +60,7 @@ static void test_priorities(void **state)
 	inf_quota_deinit(&quota);
 }
 
-/* Descriptors for which nobody could be charged are some of all, and there is a bound for them. */
+/* Unpaid descriptors count among those of all users, and have a bound of their own. */
 static void test_unpaid(void **state)
 {
 	enum { MOST = 400 };
@@ -108,7 +108,7 @@ static void test_users_apart(void **state)
 	inf_quota_deinit(&quota);
 }
 
-/* What all users hold together is bounded too, and the sentence says which limit it was. */
+/* Descriptors of all users together have a limit, too, and the sentence says which limit was reached. */
 static void test_max_fds(void **state)
 {
 	struct inf_quota quota;
@@ -132,7 +132,7 @@ static void test_max_fds(void **state)
 	inf_quota_deinit(&quota);
 }
 
-/* All or nothing, and the sentence is about the one that did not fit. */
+/* inf_quota_charge_all charges all or nothing, and the sentence names the charge that did not fit. */
 static void test_all_at_once(void **state)
 {
 	const struct inf_charge charges[] = { { INF_QUOTA_REGIONS, 1 }, { INF_QUOTA_FDS, 2 },
@@ -158,7 +158,7 @@ static void test_all_at_once(void **state)
 	inf_quota_deinit(&quota);
 }
 
-/* Who comes back is who it was, so that connecting anew earns nothing; if not too many came and went meanwhile. */
+/* A user who comes back has the share of the queues that it had, unless too many users came and went meanwhile. */
 static void test_comes_back(void **state)
 {
 	struct inf_quota quota;
@@ -201,7 +201,7 @@ static void test_rules(void **state)
 	assert_true(inf_quota_charge(user, INF_QUOTA_METHODS, 2));
 	inf_quota_configure(&quota, &limits, &rule, 1); /* 3 in use, 1 allowed */
 	assert_false(inf_quota_charge(user, INF_QUOTA_METHODS, 1));
-	assert_true(inf_quota_charge(user, INF_QUOTA_METHODS, 0)); /* who asks for nothing more is not refused */
+	assert_true(inf_quota_charge(user, INF_QUOTA_METHODS, 0)); /* charging nothing is never refused */
 	inf_quota_discharge(user, INF_QUOTA_METHODS, 3);
 	assert_true(inf_quota_charge(user, INF_QUOTA_METHODS, 1));
 	inf_quota_user_unref(user);

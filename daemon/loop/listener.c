@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Listening sockets.
  *
- * Under systemd they come with the process (sd_listen_fds_with_names) and stay systemd's: clients that connect while
- * the daemon restarts just wait. Otherwise they are made at the configured paths: everybody who may enter the folder
- * may use inferd.sock (quotas are per user), only our own user and group the manager's. */
+ * systemd passes its sockets to the process (sd_listen_fds_with_names) and keeps them: a client that connects while
+ * the daemon restarts just waits. Without systemd the daemon makes sockets at the configured paths: every user who
+ * may enter the folder may use inferd.sock (quotas are per user), and only the daemon's own user and group may use
+ * the manager's. */
 #include "daemon/loop/listener.h"
 
-#include "daemon/loop/server.h"
-#include "daemon/client/session.h"
+#include "daemon/client/quota.h"
+#include "daemon/client/requests.h"
+#include "daemon/context.h"
 #include "ipc/channel.h"
 #include "runtime/base/checked.h"
 
@@ -28,17 +30,17 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 			continue;
 		if (fd < 0) {
 			if (fd != -EAGAIN) {
-				/* Out of descriptors or memory: the client stays in the backlog, and looking at it
-				 * again at once would only turn the loop. */
+				/* Out of descriptors or memory: the client stays in the backlog, and trying again at
+				 * once would only keep the loop busy. */
 				uv_poll_stop(&l->poll);
 				l->is_paused = true;
-				et_logf(&l->server->log, ET_LOG_WARNING, "can't accept a client, waiting a moment: %s",
+				et_logf(&l->context->log, ET_LOG_WARNING, "can't accept a client, waiting a moment: %s",
 					strerror(-fd));
 			}
 			return;
 		}
-		inf_session_accept(l->server, fd, l->is_manager);
-		if (inf_quota_is_overdrawn(&l->server->quota)) {
+		inf_session_accept(l->context, handle->loop, &inf_session_requests, fd, l->is_manager);
+		if (inf_quota_is_overdrawn(l->context->quota)) {
 			uv_poll_stop(&l->poll);
 			l->is_paused = true;
 			return;
@@ -47,58 +49,60 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 }
 
 /* @fd is consumed in any case. */
-static int add(struct inf_server *server, int fd, bool is_manager, const char *path)
+static int add(struct inf_listeners *listeners, struct inf_context *context, uv_loop_t *loop, int fd, bool is_manager,
+	const char *path)
 {
-	struct inf_listener *l = &server->listeners[server->n_listeners];
-	if (server->n_listeners == INF_LISTENERS_MAX) {
+	struct inf_listener *l = &listeners->items[listeners->n];
+	if (listeners->n == INF_LISTENERS_MAX) {
 		close(fd);
 		return -EMFILE;
 	}
-	int rc = uv_poll_init(&server->loop, &l->poll, fd);
+	int rc = uv_poll_init(loop, &l->poll, fd);
 	if (rc < 0) {
 		close(fd);
 		return rc;
 	}
-	l->server = server;
+	l->context = context;
 	l->fd = fd;
 	l->is_manager = is_manager;
 	l->is_open = true;
 	snprintf(l->path, sizeof(l->path), "%s", path);
-	server->n_listeners++;
+	listeners->n++;
 	return uv_poll_start(&l->poll, UV_READABLE, on_poll);
 }
 
-static int make(struct inf_server *server, const char *path, bool is_manager)
+static int make(struct inf_listeners *listeners, struct inf_context *context, uv_loop_t *loop, const char *path,
+	bool is_manager)
 {
 	int fd = inf_channel_listen(path, is_manager ? 0660 : 0666);
 	if (fd < 0) {
-		et_logf(&server->log, ET_LOG_ERROR, "can't listen at %s: %s; %s names another place", path,
+		et_logf(&context->log, ET_LOG_ERROR, "can't listen at %s: %s; %s names another place", path,
 			fd == -EADDRINUSE ? "another daemon answers there" : strerror(-fd),
 			is_manager ? "--manager-socket" : "--socket");
 		return fd;
 	}
-	return add(server, fd, is_manager, path);
+	return add(listeners, context, loop, fd, is_manager, path);
 }
 
-int inf_listeners_open(struct inf_server *server)
+int inf_listeners_open(struct inf_listeners *listeners, struct inf_context *context, uv_loop_t *loop)
 {
 	char **names = NULL;
 	int n = sd_listen_fds_with_names(1, &names), rc = 0;
 	if (n < 0) {
-		et_logf(&server->log, ET_LOG_ERROR, "can't take systemd's sockets: %s", strerror(-n));
+		et_logf(&context->log, ET_LOG_ERROR, "can't take systemd's sockets: %s", strerror(-n));
 		return n;
 	}
 	for (int i = 0; i < n; i++) {
 		int fd = SD_LISTEN_FDS_START + i;
 		if (rc == 0 && sd_is_socket_unix(fd, SOCK_SEQPACKET, 1, NULL, 0) <= 0) {
-			et_logf(&server->log, ET_LOG_ERROR,
-				"systemd passed '%s', which is no listening SOCK_SEQPACKET socket: use "
+			et_logf(&context->log, ET_LOG_ERROR,
+				"systemd passed '%s', which is not a listening SOCK_SEQPACKET socket: use "
 				"ListenSequentialPacket=",
 				names && names[i] ? names[i] : "?");
 			rc = -EINVAL;
 		}
 		if (rc == 0)
-			rc = add(server, fd, names && names[i] && strstr(names[i], "manager"), "");
+			rc = add(listeners, context, loop, fd, names && names[i] && strstr(names[i], "manager"), "");
 		else
 			close(fd);
 	}
@@ -107,16 +111,18 @@ int inf_listeners_open(struct inf_server *server)
 	free(names);
 	if (n > 0 || rc < 0)
 		return rc;
-	rc = make(server, server->config.socket, false);
-	if (rc == 0 && server->config.manager_socket[0])
-		rc = make(server, server->config.manager_socket, true);
+	rc = make(listeners, context, loop, context->config.socket, false);
+	if (rc == 0 && context->config.manager_socket[0])
+		rc = make(listeners, context, loop, context->config.manager_socket, true);
 	return rc;
 }
 
-void inf_listeners_resume(struct inf_server *server)
+void inf_listeners_resume(struct inf_listeners *listeners)
 {
-	for (uint32_t i = 0; i < server->n_listeners && !inf_quota_is_overdrawn(&server->quota); i++) {
-		struct inf_listener *l = &server->listeners[i];
+	for (uint32_t i = 0; i < listeners->n; i++) {
+		struct inf_listener *l = &listeners->items[i];
+		if (inf_quota_is_overdrawn(l->context->quota))
+			return;
 		if (l->is_open && l->is_paused && uv_poll_start(&l->poll, UV_READABLE, on_poll) == 0)
 			l->is_paused = false;
 	}
@@ -137,24 +143,25 @@ static void closing_done(struct inf_work *work)
 	free(ET_CONTAINER_OF(work, struct closing, work));
 }
 
-/* With the last close of a listening socket go those who were not accepted yet, and all that they have sent: as with any
- * other socket (session.c) that may take as long as somebody likes. Nobody reaps what is closed before the loop runs. */
-static void close_socket(struct inf_server *server, int fd)
+/* The last close of a listening socket closes the connections that were not accepted yet, with all that those
+ * clients have sent. As with a session's socket (daemon/client/closing.c) that may take as long as a client likes,
+ * so a helper's thread does it; not before the loop runs, since only the loop reaps such work. */
+static void close_socket(const struct inf_listeners *listeners, const struct inf_context *context, int fd)
 {
-	struct closing *c = server->is_draining ? calloc(1, sizeof(*c)) : NULL;
+	struct closing *c = context->is_draining ? calloc(1, sizeof(*c)) : NULL;
 	if (!c) {
 		close(fd);
 		return;
 	}
 	*c = (struct closing){ { .run = closing_run, .done = closing_done }, fd };
-	shutdown(fd, SHUT_RDWR); /* nobody more */
-	inf_helper_post_for_user(server->helper, &c->work, server->listeners);
+	shutdown(fd, SHUT_RDWR); /* no further client */
+	inf_helper_post_for_user(context->helper, &c->work, listeners);
 }
 
-void inf_listeners_close(struct inf_server *server)
+void inf_listeners_close(struct inf_listeners *listeners)
 {
-	for (uint32_t i = 0; i < server->n_listeners; i++) {
-		struct inf_listener *l = &server->listeners[i];
+	for (uint32_t i = 0; i < listeners->n; i++) {
+		struct inf_listener *l = &listeners->items[i];
 		if (!l->is_open)
 			continue;
 		l->is_open = false;
@@ -162,8 +169,8 @@ void inf_listeners_close(struct inf_server *server)
 		uv_close((uv_handle_t *)&l->poll, NULL);
 		if (l->path[0]) {
 			unlink(l->path);
-			close_socket(server, l->fd);
-		} else { /* systemd has it, too: who waits there waits for the next daemon */
+			close_socket(listeners, l->context, l->fd);
+		} else { /* systemd keeps it: clients that wait there wait for the next daemon */
 			close(l->fd);
 		}
 	}

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sd_notify, so that nobody else includes it. The watchdog's time is systemd's limit; whoever feeds it should do so
- * at half of it.
+/* Messages to the service manager, in the protocol that sd_notify(3) documents.
  *
- * sd_notify blocks while the listener's queue is full, and a service manager that is slow, or reads nothing, would stop the
- * loop or keep the daemon from ending. So all is sent without blocking, by the protocol that sd_notify(3) documents. What
- * is said every few seconds, and that the end begins, is dropped where it does not fit. What must arrive (READY,
- * RELOADING) is kept, the last one of each, and sent in its order when there is room: with what is said next. */
+ * What must always be true: no call blocks. sd_notify blocks while the manager's socket is full, so a manager that
+ * is slow or reads nothing would stop the loop or keep the daemon from ending. Periodic messages and STOPPING are
+ * dropped when the socket is full. READY and RELOADING must arrive: the last one of each is kept, and sent in order
+ * before the next message that finds room. */
 #include "daemon/loop/notify.h"
 
 #include <errno.h>
@@ -20,14 +19,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* False: there is no room for it now. */
+/* False: the socket is full. */
 static bool tell(const char *text)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	size_t n = path ? strlen(path) : 0;
 	if (n < 2 || n >= sizeof(address.sun_path) || (path[0] != '/' && path[0] != '@')) {
-		if (path) /* not a socket of this machine, perhaps */
+		if (path) /* another kind of address: leave it to libsystemd */
 			sd_notify(0, text);
 		return true;
 	}
@@ -44,7 +43,7 @@ static bool tell(const char *text)
 	return !is_full;
 }
 
-/* What must arrive and has not been sent; empty: nothing. */
+/* Messages that must arrive and are not sent yet; empty: none. */
 static char reloading[80], ready[300];
 
 static bool tell_kept(char *text)
@@ -55,22 +54,22 @@ static bool tell_kept(char *text)
 	return true;
 }
 
-/* False: there is no room for more. */
-static bool tell_what_is_kept(void)
+/* False: the socket is full. */
+static bool tell_all_kept(void)
 {
 	return tell_kept(reloading) && tell_kept(ready);
 }
 
 static void tell_unless_full(const char *text)
 {
-	if (tell_what_is_kept())
+	if (tell_all_kept())
 		tell(text);
 }
 
 void inf_notify_ready(const char *status)
 {
 	snprintf(ready, sizeof(ready), "READY=1\nSTATUS=%s", status);
-	tell_what_is_kept();
+	tell_all_kept();
 }
 
 void inf_notify_status(const char *status)
@@ -86,8 +85,8 @@ void inf_notify_reloading(void)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	snprintf(reloading, sizeof(reloading), "RELOADING=1\nMONOTONIC_USEC=%llu",
 		(unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000);
-	ready[0] = '\0'; /* of a reload before: another one follows */
-	tell_what_is_kept();
+	ready[0] = '\0'; /* it ended an earlier reload; this one ends with another */
+	tell_all_kept();
 }
 
 void inf_notify_stopping(void)

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Notify: telling systemd how we are. Everything is a no-op where nobody asked (no NOTIFY_SOCKET), and nothing waits for
- * who does not listen. On one thread. */
+/* Notify: telling systemd the state of the daemon. Without NOTIFY_SOCKET every call does nothing, and no call
+ * blocks. Loop thread only. */
 #ifndef DAEMON_LOOP_NOTIFY_H
 #define DAEMON_LOOP_NOTIFY_H
 
 #include <stdint.h>
 
-/* READY=1, with a line of status. If it does not fit now it, and what is below, is sent before what is told next. */
+/* READY=1, with a line of status. If the socket is full, this message is kept and sent before the next one. */
 void inf_notify_ready(const char *status);
 /* A line for `systemctl status`. */
 void inf_notify_status(const char *status);
-/* RELOADING=1; ready follows. */
+/* RELOADING=1, kept likewise; inf_notify_ready follows when the reload is over. */
 void inf_notify_reloading(void);
 /* STOPPING=1. */
 void inf_notify_stopping(void);
 /* WATCHDOG=1. */
 void inf_notify_alive(void);
-/* How often systemd wants to hear that; 0: never. */
+/* systemd's limit between two inf_notify_alive; call it at half of that. 0: systemd wants none. */
 uint64_t inf_notify_watchdog_ns(void);
 
 #endif

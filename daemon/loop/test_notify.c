@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Telling the service manager: what arrives, and that a listener that never reads holds nobody up. */
+/* Messages to the service manager: which arrive, and that a manager that never reads does not hold up the daemon. */
 #include "daemon/loop/notify.h"
 
 #include <stdarg.h>
@@ -43,8 +43,9 @@ static void a_listener_that_never_reads_does_not_block(void **state)
 	close(fd);
 }
 
-/* What the service manager waits for comes when it reads, after whatever filled its queue, in order; of several the last. */
-static void what_must_arrive_does(void **state)
+/* Kept messages arrive in order when the manager reads again, after whatever filled its socket; of each kind the
+ * last one. */
+static void kept_messages_arrive(void **state)
 {
 	int fd = listen_abstract();
 	char text[400];
@@ -74,7 +75,7 @@ static void what_must_arrive_does(void **state)
 	close(fd);
 }
 
-static void nobody_listens(void **state)
+static void no_listener(void **state)
 {
 	setenv("NOTIFY_SOCKET", "/nowhere/at/all", 1);
 	inf_notify_status("x");
@@ -89,8 +90,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_listener_that_never_reads_does_not_block),
-		cmocka_unit_test(what_must_arrive_does),
-		cmocka_unit_test(nobody_listens),
+		cmocka_unit_test(kept_messages_arrive),
+		cmocka_unit_test(no_listener),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

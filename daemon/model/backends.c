@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The daemon's backends: those compiled in, and the plug-ins of its configuration, opened once when it starts.
  *
- * What can't be opened is no reason not to start: models have other variants, and the log, the status and whoever asks for
- * that backend are told why. The list never changes while the daemon runs, so that a backend's number is its own; what
- * becomes of a plug-in's process is delegates/plugin's matter, and of its models fallback.c's. */
+ * A backend that can't be opened is no reason not to start, because models may have other variants; the log, the
+ * status and clients that ask for that backend say why it is missing. The list never changes while the daemon runs, so
+ * the index of a backend is constant. delegates/plugin restarts the process of a plug-in; fallback.c finds successors
+ * for its models. */
 #include "daemon/model/backends.h"
 
-#include "daemon/loop/server.h"
 #include "daemon/base/text.h"
 #include "delegates/delegates.h"
 #include "delegates/direct/direct.h"
@@ -19,49 +19,50 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Not available: say why, here and in what clients are told. */
-static void note_missing(struct inf_server *server, const char *name, const struct et_diag *diag)
+/* The backend @name is not available: log why, and keep it for the status. */
+static void note_missing(struct inf_backends *backends, const char *name, const struct et_diag *diag)
 {
-	if (server->n_missing == INF_BACKENDS_MAX)
+	if (backends->n_missing == INF_BACKENDS_MAX)
 		return;
-	inf_text(server->missing[server->n_missing], sizeof(server->missing[0]), "%s: %s", name,
+	inf_text(backends->missing[backends->n_missing], sizeof(backends->missing[0]), "%s: %s", name,
 		diag->text[0] ? diag->text : "not available");
-	et_logf(&server->log, ET_LOG_WARNING, "backend %s", server->missing[server->n_missing++]);
+	et_logf(backends->log, ET_LOG_WARNING, "backend %s", backends->missing[backends->n_missing++]);
 }
 
-/* The folder below the cache that is this backend's own; NULL: there is none. @room is where its name is put. */
-static const char *backend_folder(const struct inf_server *server, const char *name, char *room, size_t n)
+/* The backend's own folder below the cache, written into @room of @n bytes; NULL: there is none. */
+static const char *backend_folder(const struct inf_backends *backends, const char *name, char *room, size_t n)
 {
-	inf_text(room, n, "%s/backend-%s", server->config.cache, name);
-	return server->config.cache[0] && (mkdir(room, 0700) == 0 || errno == EEXIST) ? room : NULL;
+	inf_text(room, n, "%s/backend-%s", backends->config->cache, name);
+	return backends->config->cache[0] && (mkdir(room, 0700) == 0 || errno == EEXIST) ? room : NULL;
 }
 
-static const struct inf_config_backend *find_section(const struct inf_server *server, const char *name)
+static const struct inf_config_backend *find_section(const struct inf_backends *backends, const char *name)
 {
-	for (uint32_t i = 0; i < server->config.n_backend_sections; i++)
-		if (strcmp(server->config.backend_sections[i].name, name) == 0)
-			return &server->config.backend_sections[i];
+	for (uint32_t i = 0; i < backends->config->n_backend_sections; i++)
+		if (strcmp(backends->config->backend_sections[i].name, name) == 0)
+			return &backends->config->backend_sections[i];
 	return NULL;
 }
 
-/* One that is part of inferd, as backend number @at, with the options of its section, if it has one. How many it is. */
-static size_t open_compiled_in(struct inf_server *server, const struct inferd_delegate *delegate, size_t at)
+/* Open a backend that is part of inferd at @index, with the options of its section, if it has one. 1; 0: not
+ * available. */
+static size_t open_compiled_in(struct inf_backends *backends, const struct inferd_delegate *delegate, size_t index)
 {
 	struct et_option options[INF_CONFIG_OPTIONS_MAX];
 	char cache[INF_CONFIG_PATH_MAX + INF_CONFIG_NAME_MAX + 16];
 	struct et_diag diag = { "" };
-	const struct inf_config_backend *section = find_section(server, delegate->name);
+	const struct inf_config_backend *section = find_section(backends, delegate->name);
 	if (section && section->path[0])
-		section = NULL; /* it is a plug-in's */
+		section = NULL; /* the section of a plug-in of that name */
 	struct et_direct_config config = { .options = options,
 		.n_options = section ? section->n_options : 0,
-		.cache_dir = section ? backend_folder(server, delegate->name, cache, sizeof(cache)) : NULL };
+		.cache_dir = section ? backend_folder(backends, delegate->name, cache, sizeof(cache)) : NULL };
 	for (uint32_t i = 0; i < config.n_options; i++)
 		options[i] = (struct et_option){ delegate->name, section->options[i].key, section->options[i].value };
-	if (et_direct_open(&server->backends[at], delegate, &config, et_platform_allocator(), &server->log, &diag) ==
-		ET_OK)
+	if (et_direct_open(&backends->entries[index], delegate, &config, et_platform_allocator(), backends->log,
+		    &diag) == ET_OK)
 		return 1;
-	note_missing(server, delegate->name, &diag);
+	note_missing(backends, delegate->name, &diag);
 	return 0;
 }
 
@@ -73,8 +74,8 @@ static bool is_compiled_in(const char *name)
 	return false;
 }
 
-/* A plug-in of the configuration, as backend number @at; with its kernels. How many it is. */
-static size_t open_plugin(struct inf_server *server, const struct inf_config_backend *section, size_t at,
+/* Open a plug-in of the configuration at @index, and add its kernel table to the registry's. 1; 0: not available. */
+static size_t open_plugin(struct inf_backends *backends, const struct inf_config_backend *section, size_t index,
 	size_t *n_tables)
 {
 	static const enum et_plugin_tenancy tenancies[INF_CONFIG_N_OWN] = {
@@ -86,10 +87,10 @@ static size_t open_plugin(struct inf_server *server, const struct inf_config_bac
 	char cache[INF_CONFIG_PATH_MAX + INF_CONFIG_NAME_MAX + 16];
 	struct et_diag diag = { "" };
 	if (!section->path[0] && is_compiled_in(section->name))
-		return 0; /* open_compiled_in has seen it */
+		return 0; /* open_compiled_in uses this section */
 	if (!section->path[0]) {
 		et_fail(&diag, ET_E_NOT_FOUND, "its section of the configuration has no path");
-		note_missing(server, section->name, &diag);
+		note_missing(backends, section->name, &diag);
 		return 0;
 	}
 	for (uint32_t i = 0; i < section->n_options; i++)
@@ -98,7 +99,7 @@ static size_t open_plugin(struct inf_server *server, const struct inf_config_bac
 		.name = section->name,
 		.path = section->path,
 		.host_path = section->host[0] ? section->host : NULL,
-		.cache_dir = backend_folder(server, section->name, cache, sizeof(cache)),
+		.cache_dir = backend_folder(backends, section->name, cache, sizeof(cache)),
 		.isolation = section->is_thread ? ET_PLUGIN_IN_THREAD : ET_PLUGIN_IN_PROCESS,
 		.run_timeout_ns = section->timeout_ns,
 		.load_timeout_ns = section->load_timeout_ns,
@@ -110,65 +111,67 @@ static size_t open_plugin(struct inf_server *server, const struct inf_config_bac
 		.tenancy = tenancies[section->own_programs],
 		.max_tenants = section->own_processes,
 	};
-	if (et_plugin_open(&server->backends[at], &config, et_platform_allocator(), &server->log, &diag) != ET_OK) {
-		note_missing(server, section->name, &diag);
+	if (et_plugin_open(&backends->entries[index], &config, et_platform_allocator(), backends->log, &diag) !=
+		ET_OK) {
+		note_missing(backends, section->name, &diag);
 		return 0;
 	}
-	const struct et_kernel_table *table = et_plugin_kernels(server->backends[at].backend);
+	const struct et_kernel_table *table = et_plugin_kernels(backends->entries[index].backend);
 	if (table)
-		server->tables[(*n_tables)++] = table;
+		backends->tables[(*n_tables)++] = table;
 	return 1;
 }
 
-/* Those that no variant of a model can ever be for, as far as is known here: a typing mistake, most likely. */
-static void warn_of_unknown_backends(const struct inf_server *server)
+/* Warn of names in the order of backends that no backend or device kind has: most likely a typing mistake. */
+static void warn_of_unknown_backends(const struct inf_backends *backends)
 {
-	for (uint32_t i = 0; i < server->config.n_backends; i++) {
-		const char *name = server->config.backends[i];
+	for (uint32_t i = 0; i < backends->config->n_backends; i++) {
+		const char *name = backends->config->backends[i];
 		bool is_known = strcmp(name, "portable") == 0;
 		for (int kind = 0; kind <= ET_QUEUE_NPU; kind++)
 			is_known |= strcmp(name, et_queue_kind_name((enum et_queue_kind)kind)) == 0;
-		for (size_t j = 0; j < server->registry.n_backends; j++)
-			is_known |= strcmp(name, server->registry.backends[j].ops->name) == 0;
-		for (uint32_t j = 0; j < server->n_missing; j++)
-			is_known |= strncmp(server->missing[j], name, strlen(name)) == 0 &&
-				    server->missing[j][strlen(name)] == ':';
+		for (size_t j = 0; j < backends->registry.n_backends; j++)
+			is_known |= strcmp(name, backends->registry.backends[j].ops->name) == 0;
+		for (uint32_t j = 0; j < backends->n_missing; j++)
+			is_known |= strncmp(backends->missing[j], name, strlen(name)) == 0 &&
+				    backends->missing[j][strlen(name)] == ':';
 		if (!is_known)
-			et_logf(&server->log, ET_LOG_WARNING,
-				"backends: there is none called '%s'; a plug-in has its name from its "
-				"section "
+			et_logf(backends->log, ET_LOG_WARNING,
+				"backends: no backend is called '%s'; a plug-in gets its name from its section "
 				"[backend %s]",
 				name, name);
 	}
 }
 
-int inf_backends_open(struct inf_server *server)
+int inf_backends_open(struct inf_backends *backends, const struct inf_config *config, const struct et_log *log)
 {
+	backends->config = config;
+	backends->log = log;
 	size_t n = 0;
-	server->tables = calloc(et_n_kernel_tables + INF_BACKENDS_MAX, sizeof(struct et_kernel_table *));
-	if (!server->tables)
+	backends->tables = calloc(et_n_kernel_tables + INF_BACKENDS_MAX, sizeof(struct et_kernel_table *));
+	if (!backends->tables)
 		return -ENOMEM;
 	for (size_t i = 0; i < et_n_delegates && n < INF_BACKENDS_MAX; i++)
-		n += open_compiled_in(server, et_delegates[i], n);
-	server->n_compiled_in = (uint32_t)n;
+		n += open_compiled_in(backends, et_delegates[i], n);
+	backends->n_compiled_in = (uint32_t)n;
 	size_t n_tables = 0;
 	while (n_tables < et_n_kernel_tables) {
-		server->tables[n_tables] = et_kernel_tables[n_tables];
+		backends->tables[n_tables] = et_kernel_tables[n_tables];
 		n_tables++;
 	}
-	for (uint32_t i = 0; i < server->config.n_backend_sections && n < INF_BACKENDS_MAX; i++)
-		n += open_plugin(server, &server->config.backend_sections[i], n, &n_tables);
-	server->registry = (struct et_registry){ server->tables, n_tables, server->backends, n, et_order_run };
-	inf_shared_pages_init(&server->shared_pages, &server->registry);
-	warn_of_unknown_backends(server);
+	for (uint32_t i = 0; i < config->n_backend_sections && n < INF_BACKENDS_MAX; i++)
+		n += open_plugin(backends, &config->backend_sections[i], n, &n_tables);
+	backends->registry = (struct et_registry){ backends->tables, n_tables, backends->entries, n, et_order_run };
+	inf_shared_pages_init(&backends->shared_pages, &backends->registry);
+	warn_of_unknown_backends(backends);
 	return 0;
 }
 
-void inf_backends_close(struct inf_server *server)
+void inf_backends_close(struct inf_backends *backends)
 {
-	for (size_t i = 0; i < server->registry.n_backends; i++)
-		server->backends[i].ops->close(server->backends[i].backend);
-	if (server->shared_pages.registry)
-		inf_shared_pages_deinit(&server->shared_pages);
-	free(server->tables);
+	for (size_t i = 0; i < backends->registry.n_backends; i++)
+		backends->entries[i].ops->close(backends->entries[i].backend);
+	if (backends->shared_pages.registry)
+		inf_shared_pages_deinit(&backends->shared_pages);
+	free(backends->tables);
 }

@@ -1,13 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The daemon's backends: server->registry, and why those that it lacks are missing. */
+/* Backends: the registry of the daemon's delegates and kernels, and why each missing backend is missing. */
 #ifndef DAEMON_MODEL_BACKENDS_H
 #define DAEMON_MODEL_BACKENDS_H
 
-struct inf_server;
+#include "config/config.h"
+#include "daemon/model/shared_memory.h"
+#include "runtime/base/log.h"
+#include "runtime/plan.h"
 
-/* Open them all, as the configuration says. 0 whatever is missing, or -ENOMEM. */
-int inf_backends_open(struct inf_server *server);
-/* Nothing runs and nothing is loaded any more. Also after a failure, and where nothing was opened. */
-void inf_backends_close(struct inf_server *server);
+struct inf_backends {
+	const struct inf_config *config;
+	const struct et_log *log;
+	struct et_registry registry; /* of these tables and entries; never changes while the daemon runs */
+	struct et_backend_entry entries[INF_BACKENDS_MAX];
+	uint32_t n_compiled_in;              /* entries that are part of inferd; the entries after them are plug-ins */
+	char missing[INF_BACKENDS_MAX][400]; /* "opencl: no platform found" */
+	uint32_t n_missing;
+	const struct et_kernel_table **tables; /* the compiled-in ones, then those of plug-ins */
+	struct inf_shared_pages shared_pages;  /* for activations that the backends can reach */
+};
+
+/* Open every backend that is compiled in or that @config names. @backends is all zeros; @config and @log must
+ * outlive it. 0 even if some backends are missing, or -ENOMEM. */
+int inf_backends_open(struct inf_backends *backends, const struct inf_config *config, const struct et_log *log);
+/* Close them. Nothing may be running or loaded. All zeros is fine, and so is what a failed open left. */
+void inf_backends_close(struct inf_backends *backends);
 
 #endif

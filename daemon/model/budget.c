@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What models take of the memory that the administrator gives them.
+/* The memory budget: whether a model fits into the memory that the administrator gives all models.
  *
- * A load is looked at twice: when there is a Plan, with what is known by then, and when the first workers have made
- * their contexts, with what those turned out to take, since nobody can say so before (XNNPACK plans its workspace
- * as it goes). What workers really have is asked of the delegates each time; it may grow later, with sizes that
- * clients bring, and then what nobody uses goes.
+ * A load is checked twice: when its Plan is made, with the sizes known by then, and when the first workers have
+ * made their instances, with the measured sizes, because no delegate can say them before (XNNPACK plans its
+ * workspace as it goes). The delegates are asked each time for the memory that the workers' threads have now. It
+ * may grow later, with the sizes that clients bring; then models without Methods are unloaded.
  *
- * Memory counts until it is really free: that of a model which is being unloaded until the helper has given it back, and
- * that of one whose clients still hold its Plan until they let go. So a load that finds too little may have to wait
- * for what is on its way out, which ends by itself; what clients hold may not, and is never waited for. Neither is what a
- * worker that does not come back (stall_watchdog.c) would have to release first: nothing is unloaded for that, and a load that
- * waits already is refused when the worker is found. */
+ * Memory counts until it is really free: that of a model being unloaded until the helper has freed it, that of an
+ * UNLOADED model until its last Method is closed. A load that finds too little waits for memory that is being
+ * freed, because that ends by itself. It never waits for a client, nor for a worker that does not come back
+ * (stall_watchdog.c): no model is unloaded that such a worker would have to release first, and a load that waits
+ * already is refused when the worker is found stuck. */
 #include "daemon/model/repository_internal.h"
 #include "daemon/base/text.h"
-#include "daemon/loop/stall_watchdog.h"
 #include "runtime/base/checked.h"
 
 #include <stdatomic.h>
@@ -23,98 +22,99 @@ static struct inf_model *model_at(const struct et_list_node *node)
 	return ET_CONTAINER_OF(node, struct inf_model, node);
 }
 
-/* Whether a worker that does not come back has something of it. */
+/* Whether a worker that does not come back holds the model. */
 static bool is_held_up(const struct inf_repository *r, const struct inf_model *s)
 {
-	uint32_t queue, worker;
-	for (uint32_t i = 0; inf_stall_watchdog_stuck_at(r->o.watchdog, i, &queue, &worker); i++)
-		if (inf_model_needs_worker(s, queue, worker))
+	const struct et_list_node *stuck = &r->o.stuck->list;
+	for (const struct et_list_node *node = stuck->next; node != stuck; node = node->next) {
+		const struct inf_stuck_worker *w = ET_CONTAINER_OF(node, const struct inf_stuck_worker, node);
+		if (inf_model_needs_worker(s, w->queue, w->worker))
 			return true;
+	}
 	return atomic_load_explicit(&s->n_stuck, memory_order_relaxed) != 0;
 }
 
-/* Unloading, with nobody who could keep it, or a load that has failed and releases what it had. */
-static bool is_going(const struct inf_model *s)
+/* Whether its memory is being freed: UNLOADING without Methods, or a failed load. */
+static bool is_leaving(const struct inf_model *s)
 {
-	return (s->state == INF_MODEL_UNLOADING && !s->n_methods) || (s->state == INF_MODEL_LOADING && s->reason[0]);
-}
-
-static bool is_on_its_way(const struct inf_repository *r, const struct inf_model *s)
-{
-	return is_going(s) && !is_held_up(r, s);
+	return (s->state == INF_MODEL_UNLOADING && !s->n_methods) || s->state == INF_MODEL_FAILING;
 }
 
 enum { N_HOLDERS = 3 };
 
-struct scan {
-	uint64_t used, leaving, held_up;
-	uint64_t unused;  /* by models that could be unloaded */
-	uint64_t workers; /* that no model answers for */
-	uint64_t holds;   /* by all other models together but for the one that asks */
+struct usage {
+	uint64_t used;    /* all memory that counts; the next four are parts of it */
+	uint64_t leaving; /* being freed */
+	uint64_t held_up; /* could be freed if a stuck worker came back */
+	uint64_t unused;  /* of models that could be unloaded */
+	uint64_t workers; /* of the workers' threads, for no particular model */
+	uint64_t held;    /* of all other models but the one that asks */
 	struct holder {
 		const struct inf_model *model;
 		uint64_t n;
-	} holders[N_HOLDERS];     /* the largest of those first */
-	struct inf_model *oldest; /* that nobody uses; NULL: none */
+	} holders[N_HOLDERS];     /* the largest of those models, the largest first */
+	struct inf_model *oldest; /* the least recently used of the unused models; NULL: none */
 };
 
-static void note_holder(struct scan *scan, const struct inf_model *s, uint64_t n)
+static void note_holder(struct usage *usage, const struct inf_model *s, uint64_t n)
 {
 	struct holder holder = { s, n };
-	et_add_up(&scan->holds, n);
+	et_add_up(&usage->held, n);
 	for (int i = 0; i < N_HOLDERS; i++)
-		if (holder.n > scan->holders[i].n) {
-			struct holder smaller = scan->holders[i];
-			scan->holders[i] = holder;
+		if (holder.n > usage->holders[i].n) {
+			struct holder smaller = usage->holders[i];
+			usage->holders[i] = holder;
 			holder = smaller;
 		}
 }
 
-/* What workers have beyond that of which is known for which model it was made: a workspace that outlived who made it
- * large, and what grew with sizes that came by. */
+/* The memory of the workers' threads beyond the @n_known bytes that were measured for some model: a workspace that
+ * outlived the model that made it large, and growth with the sizes of later inputs. */
 static uint64_t workers_own(const struct inf_repository *r, uint64_t n_known)
 {
 	uint64_t n = inf_queues_threads_bytes(r->o.queues);
 	return et_less(n, n_known);
 }
 
-static void scan(const struct inf_repository *r, const struct inf_model *whose, struct scan *ret_scan)
+/* What all models and workers use now, seen by a model that asks for room (NULL: none). */
+static void measure(const struct inf_repository *r, const struct inf_model *asking, struct usage *ret_usage)
 {
 	const struct et_list_node *const lists[] = { &r->models, &r->unloaded };
-	struct scan scan = { .used = r->n_leaving, .leaving = r->n_leaving };
+	struct usage usage = { .used = r->n_leaving, .leaving = r->n_leaving };
 	uint64_t n_instances = 0;
 	for (int i = 0; i < 2; i++)
 		for (struct et_list_node *node = lists[i]->next; node != lists[i]; node = node->next) {
 			struct inf_model *s = model_at(node);
 			struct inf_model_use use = inf_model_use(s);
 			uint64_t n = inf_model_total(&use);
-			et_add_up(&scan.used, n);
+			et_add_up(&usage.used, n);
 			et_add_up(&n_instances, use.n_instances);
-			if (is_on_its_way(r, s)) {
-				et_add_up(&scan.leaving, n);
+			bool is_stuck = is_held_up(r, s);
+			if (is_leaving(s) && !is_stuck) {
+				et_add_up(&usage.leaving, n);
 				continue;
 			}
-			bool is_free = s->state == INF_MODEL_READY && !s->n_methods && !s->is_pinned && s != whose;
-			if ((is_free || is_going(s)) && is_held_up(r, s)) {
-				et_add_up(&scan.held_up, n);
-				is_free = false;
+			bool is_unused = inf_model_is_loaded(s) && !s->n_methods && !s->is_pinned && s != asking;
+			if ((is_unused || is_leaving(s)) && is_stuck) {
+				et_add_up(&usage.held_up, n);
+				is_unused = false;
 			}
-			if (is_free)
-				et_add_up(&scan.unused, n);
-			else if (s != whose || s->state != INF_MODEL_LOADING)
-				note_holder(&scan, s, n);
-			if (is_free && (!scan.oldest || s->last_used_ns < scan.oldest->last_used_ns))
-				scan.oldest = s;
+			if (is_unused)
+				et_add_up(&usage.unused, n);
+			else if (s != asking || !inf_model_is_loading(s))
+				note_holder(&usage, s, n);
+			if (is_unused && (!usage.oldest || s->last_used_ns < usage.oldest->last_used_ns))
+				usage.oldest = s;
 		}
-	scan.workers = workers_own(r, n_instances);
-	et_add_up(&scan.used, scan.workers);
-	*ret_scan = scan;
+	usage.workers = workers_own(r, n_instances);
+	et_add_up(&usage.used, usage.workers);
+	*ret_usage = usage;
 }
 
 uint64_t inf_repository_memory(const struct inf_repository *r)
 {
-	struct scan now;
-	scan(r, NULL, &now);
+	struct usage now;
+	measure(r, NULL, &now);
 	return now.used;
 }
 
@@ -135,14 +135,14 @@ static size_t write_part(char *to, size_t room, const char *before, const char *
 	return inf_text(to, room, "%s%s%s%s", before, what, size, after);
 }
 
-/* "12 MiB (file 4 MiB, prepared 6 MiB, contexts 1 MiB, runs 1 MiB)" */
+/* "12 MiB (file 4 MiB, prepared 6 MiB, instances 1 MiB, runs 1 MiB)" */
 static void write_needs(char *to, size_t room, const struct inf_model_use *needs)
 {
 	const struct {
 		const char *what;
 		uint64_t n;
 	} parts[] = { { "file ", needs->n_file }, { "prepared ", needs->n_prepared },
-		{ "contexts ", needs->n_instances }, { "runs ", needs->n_frames }, { "state ", needs->n_states } };
+		{ "instances ", needs->n_instances }, { "runs ", needs->n_frames }, { "state ", needs->n_states } };
 	size_t n = write_size(to, room, inf_model_total(needs));
 	bool is_first = true;
 	for (size_t i = 0; i < ET_ARRAY_LEN(parts) && n < room; i++) {
@@ -156,25 +156,25 @@ static void write_needs(char *to, size_t room, const struct inf_model_use *needs
 }
 
 /* "; 'a' holds 4 MiB, 'b' 3 MiB, others 1 MiB; workspaces of the workers 1 MiB" */
-static void write_holders(char *to, size_t room, const struct scan *scan)
+static void write_holders(char *to, size_t room, const struct usage *usage)
 {
-	uint64_t others = scan->holds;
+	uint64_t others = usage->held;
 	size_t n = 0;
 	to[0] = '\0';
-	for (int i = 0; i < N_HOLDERS && scan->holders[i].model && n < room; i++) {
-		n += inf_text(to + n, room - n, "%s'%.60s' %s", i ? ", " : "; ", scan->holders[i].model->model,
+	for (int i = 0; i < N_HOLDERS && usage->holders[i].model && n < room; i++) {
+		n += inf_text(to + n, room - n, "%s'%.60s' %s", i ? ", " : "; ", usage->holders[i].model->model,
 			i ? "" : "holds ");
 		if (n < room)
-			n += write_size(to + n, room - n, scan->holders[i].n);
-		others = et_less(others, scan->holders[i].n);
+			n += write_size(to + n, room - n, usage->holders[i].n);
+		others = et_less(others, usage->holders[i].n);
 	}
 	if (n && others && n < room)
 		n += write_part(to + n, room - n, ", others ", "", "", others);
-	if (scan->workers && n < room)
-		write_part(to + n, room - n, "; workspaces of the workers ", "", "", scan->workers);
+	if (usage->workers && n < room)
+		write_part(to + n, room - n, "; workspaces of the workers ", "", "", usage->workers);
 }
 
-enum inf_room inf_repository_make_room(struct inf_repository *r, const struct inf_model *whose,
+enum inf_room inf_repository_make_room(struct inf_repository *r, const struct inf_model *asking,
 	const struct inf_model_use *needs, bool is_counted, char *reason, size_t room)
 {
 	uint64_t budget = r->o.config->memory_budget;
@@ -182,17 +182,17 @@ enum inf_room inf_repository_make_room(struct inf_repository *r, const struct in
 	if (!budget)
 		return INF_ROOM;
 	for (;;) {
-		struct scan now;
-		scan(r, whose, &now);
+		struct usage now;
+		measure(r, asking, &now);
 		if (n <= budget && now.used <= budget - n)
 			return INF_ROOM;
 		if (n <= budget && now.used - now.leaving <= budget - n)
 			return INF_ROOM_LATER;
 		uint64_t stays = et_less(now.used - now.leaving, now.unused);
-		/* else nobody is unloaded in vain; workspaces may go with their last model */
+		/* unload nothing in vain; workspaces may be freed with their last model */
 		bool is_possible = n <= budget && et_less(stays, now.workers) <= budget - n;
 		if (now.oldest && (is_possible || !all)) {
-			et_logf(r->o.log, ET_LOG_INFO, "model %s: unloading, to make room", now.oldest->model);
+			et_logf(r->o.log, ET_LOG_INFO, "model %s: unloading it to make room", now.oldest->model);
 			inf_model_unload(now.oldest);
 			continue;
 		}
@@ -211,7 +211,7 @@ enum inf_room inf_repository_make_room(struct inf_repository *r, const struct in
 	}
 }
 
-bool inf_repository_fits(void *self, const struct inf_model *model, char *reason, size_t room)
+bool inf_repository_has_room(void *self, const struct inf_model *model, char *reason, size_t room)
 {
 	struct inf_model_use needs = inf_model_use(model);
 	return inf_repository_make_room(self, model, &needs, true, reason, room) != INF_ROOM_NEVER;

@@ -1,55 +1,51 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a model does when its backend was given up.
+/* Finding a successor for a model.
  *
- * The serving that has lost its backend stays READY, is marked, and asks the repository for its model like any client
- * would, only that the files and backends are looked at anew. What comes of it becomes its successor, and its Methods
- * follow: those that are idle at once, others with the first request that finds them idle. With the last of its
- * Methods it goes. The way back is the same: every serving for which a variant was passed over asks anew, and if
- * another serving answers, that one is the successor.
+ * A model whose backend was given up is ABANDONED: it stays loaded, and this file opens the model by name, as a client
+ * would, but with a new scan of files and backends. The model that comes of it becomes the successor. The way back is
+ * the same: every model for which a better variant was passed over is opened again; if another model answers, the old
+ * one is SUCCEEDED. An ABANDONED model is unloaded with its last Method.
  *
- * A Method's new state, where it is large, is made beside the loop; meanwhile the Method is away, as in a reset, and its
- * requests are refused.
+ * What must always be true: two models agree in everything that bindings rely on before one becomes the other's
+ * successor; successors never form a ring. A model without another variant keeps its Methods, whose requests fail and
+ * say why.
  *
- * What must always be true: a Method changes over only while none of its requests is in flight, so that whatever a
- * worker reads stays what it was; the two servings agree in all that bindings rely on; successors never form a
- * ring. A model without another variant keeps its serving, whose requests say why they fail. */
+ * The fallback knows no Methods or clients: it tells its owner that they may move (daemon/client/method.c). */
 #include "daemon/model/fallback.h"
 
-#include "daemon/client/requests.h"
-#include "daemon/loop/server.h"
-#include "daemon/client/session.h"
 #include "daemon/base/text.h"
+#include "daemon/model/repository.h"
 #include "runtime/base/checked.h"
-#include "runtime/platform/platform.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct move {
+/* An open that looks for the successor of a model. */
+struct search {
 	struct inf_open open;
-	struct inf_server *server;
+	struct inf_fallback *fallback;
 	struct inf_model *from; /* a reference */
 };
 
-/* --- which ---------------------------------------------------------------------------------------- */
+/* --- backends ------------------------------------------------------------------------------------- */
 
-/* The name of a backend of it that was given up, with the reason; NULL: all are well. */
-static const char *given_up(const struct inf_server *server, const struct inf_model *s, struct et_diag *ret_why)
+/* The name of a backend of @s that was given up, and why; NULL: all are up. */
+static const char *find_lost_backend(const struct inf_fallback *fallback, const struct inf_model *s,
+	struct et_diag *ret_why)
 {
 	const struct et_method_spec *method = et_program_find_method(s->program, s->method);
-	for (size_t i = 0; method && i < server->registry.n_backends; i++) {
-		const struct et_backend_entry *entry = &server->registry.backends[i];
-		if (entry->ops->health && inf_method_uses(&server->registry, method, entry) &&
+	for (size_t i = 0; method && i < fallback->registry->n_backends; i++) {
+		const struct et_backend_entry *entry = &fallback->registry->backends[i];
+		if (entry->ops->health && inf_method_uses(fallback->registry, method, entry) &&
 			entry->ops->health(entry->backend, ret_why))
 			return entry->ops->name;
 	}
 	return NULL;
 }
 
-/* --- what bindings rely on ------------------------------------------------------------------------ */
+/* --- inputs and outputs --------------------------------------------------------------------------- */
 
-static bool same_io(const struct et_io_info *a, const struct et_io_info *b)
+static bool is_same_io(const struct et_io_info *a, const struct et_io_info *b)
 {
 	if (a->tag != b->tag)
 		return false;
@@ -60,12 +56,12 @@ static bool same_io(const struct et_io_info *a, const struct et_io_info *b)
 	       memcmp(a->dim_order, b->dim_order, a->n_dims) == 0;
 }
 
-static bool same_ios(const struct et_io_info *a, uint32_t n_a, const struct et_io_info *b, uint32_t n_b,
+static bool are_same_ios(const struct et_io_info *a, uint32_t n_a, const struct et_io_info *b, uint32_t n_b,
 	const char *what, char *why, size_t room)
 {
 	for (uint32_t i = 0; i < n_a && i < n_b; i++)
-		if (!same_io(&a[i], &b[i])) {
-			inf_text(why, room, "%s %u is another", what, i);
+		if (!is_same_io(&a[i], &b[i])) {
+			inf_text(why, room, "%s %u differs", what, i);
 			return false;
 		}
 	if (n_a != n_b)
@@ -73,251 +69,150 @@ static bool same_ios(const struct et_io_info *a, uint32_t n_a, const struct et_i
 	return n_a == n_b;
 }
 
-/* Whether @b can take the place of @a; else @why. */
-static bool fits(const struct et_plan_info *a, const struct et_plan_info *b, char *why, size_t room)
+/* Whether bindings to @a are valid for @b as well; else a sentence in @why. */
+static bool is_compatible(const struct et_plan_info *a, const struct et_plan_info *b, char *why, size_t room)
 {
 	if (a->is_stateful != b->is_stateful) {
 		inf_text(why, room, "%s has a state, %s has none", a->is_stateful ? "the old one" : "it",
 			a->is_stateful ? "it" : "the old one");
 		return false;
 	}
-	return same_ios(a->inputs, a->n_inputs, b->inputs, b->n_inputs, "input", why, room) &&
-	       same_ios(a->outputs, a->n_outputs, b->outputs, b->n_outputs, "output", why, room);
+	return are_same_ios(a->inputs, a->n_inputs, b->inputs, b->n_inputs, "input", why, room) &&
+	       are_same_ios(a->outputs, a->n_outputs, b->outputs, b->n_outputs, "output", why, room);
 }
 
-/* --- Methods -------------------------------------------------------------------------------------- */
+/* --- successors ----------------------------------------------------------------------------------- */
 
-static void stay(const struct inf_method *m, const char *why)
+static void set_successor(struct inf_fallback *fallback, struct inf_model *from, struct inf_model *to)
 {
-	et_logf(&m->server->log, ET_LOG_WARNING, "model %s: a Method stays where it is: %s", m->model->model, why);
+	et_logf(fallback->log, from->state == INF_MODEL_ABANDONED ? ET_LOG_WARNING : ET_LOG_NOTICE,
+		"model %s/%s %s: goes on with %s (%s)", from->model, from->version, from->method, to->path,
+		to->backend);
+	to->successor = inf_model_unref(to->successor);
+	if (to->state == INF_MODEL_SUCCEEDED)
+		inf_model_set_state(to, INF_MODEL_READY);
+	inf_model_unref(from->successor);
+	from->successor = inf_model_ref(to);
+	if (from->state == INF_MODEL_READY)
+		inf_model_set_state(from, INF_MODEL_SUCCEEDED);
+	fallback->successor_found(fallback->self);
 }
 
-/* It has a state as @to has it, and @to counts it already: it is one of @to's now. */
-static void change_over(struct inf_method *m, struct inf_model *to)
+/* Runs inside the repository's choice (open.c), so it moves nothing: the owner's callback only tells the loop. */
+static void search_done(struct inf_open *open, enum inf_status status, const char *error, struct inf_model *to)
 {
-	struct inf_model *from = m->model;
-	m->model = inf_model_ref(to);
-	from->n_methods--;
-	inf_repository_method_gone(m->server->repository, from);
-	inf_model_unref(from);
-}
-
-static void not_over(struct inf_method *m, struct inf_model *to)
-{
-	to->n_methods--;
-	inf_repository_method_gone(m->server->repository, to);
-}
-
-/* A large state on its way. */
-struct change {
-	struct inf_work work;
-	struct inf_method *method; /* a reference */
-	struct inf_model *to;      /* a reference */
-	struct et_method *state;
-	struct et_diag diag;
-};
-
-static void change_run(struct inf_work *work)
-{
-	struct change *change = ET_CONTAINER_OF(work, struct change, work);
-	if (et_method_new(&change->state, change->to->plan, et_platform_allocator(), &change->diag) != ET_OK)
-		change->state = NULL;
-}
-
-static void state_gone(void *arg)
-{
-}
-
-static void change_done(struct inf_work *work)
-{
-	struct change *change = ET_CONTAINER_OF(work, struct change, work);
-	struct inf_method *m = change->method;
-	m->is_suspended = m->is_changing = false;
-	atomic_fetch_sub_explicit(&m->n_jobs, 1, memory_order_release);
-	if (!change->state)
-		stay(m, change->diag.text[0] ? change->diag.text : "no memory");
-	bool is_over = change->state && change->to->state == INF_MODEL_READY;
-	if (change->state && !is_over)
-		inf_repository_release_async_method(m->server->repository, change->state,
-			change->to->info->n_state_bytes, state_gone, NULL);
-	inf_method_change_state(m, change->to, is_over ? change->state : NULL);
-	if (is_over)
-		change_over(m, change->to);
-	else
-		not_over(m, change->to);
-	inf_model_unref(change->to);
-	inf_request_reset_now(m);
-	inf_method_unref(m);
-	free(change);
-}
-
-/* Beside the loop: nobody else waits while a gigabyte is cleared. False: no memory. */
-static bool begin_change(struct inf_method *m, struct inf_model *to)
-{
-	struct change *change = calloc(1, sizeof(*change));
-	if (!change)
-		return false;
-	change->work = (struct inf_work){ .run = change_run, .done = change_done };
-	change->method = m;
-	m->n_refs++;
-	change->to = inf_model_ref(to);
-	m->is_suspended = m->is_changing = true;
-	atomic_fetch_add_explicit(&m->n_jobs, 1, memory_order_relaxed); /* it stays where it is */
-	inf_helper_post_for_user(m->server->helper, &change->work, m->user);
-	return true;
-}
-
-bool inf_method_follow(struct inf_method *m)
-{
-	struct inf_model *from = m->model, *to = from->successor;
-	while (to && to->successor)
-		to = to->successor;
-	if (m->is_suspended)
-		return false;
-	if (!to || to->state != INF_MODEL_READY || m->wants_backend || m->first != m || m->n_sharing)
-		return true;
-	/* A state that is well is worth more than the better variant. */
-	if (from->info->is_stateful && !from->is_given_up)
-		return true;
-	/* acquire: pairs with the release in deliver (job.c) */
-	if (atomic_load_explicit(&m->n_jobs, memory_order_acquire))
-		return false;
-	struct inf_refusal refusal;
-	if (!inf_method_charge_change(m, to, &refusal)) {
-		stay(m, refusal.text);
-		return true;
-	}
-	struct et_method *state = NULL;
-	struct et_diag diag = { "" };
-	to->n_methods++;
-	if (inf_method_begins_long(to) && begin_change(m, to))
-		return false;
-	if (et_method_new(&state, to->plan, et_platform_allocator(), &diag) != ET_OK)
-		state = NULL;
-	inf_method_change_state(m, to, state);
-	if (state) {
-		change_over(m, to);
-	} else {
-		stay(m, diag.text[0] ? diag.text : "no memory");
-		not_over(m, to);
-	}
-	return true;
-}
-
-static void follow_all(struct inf_server *server)
-{
-	struct et_list_node *node, *after;
-	struct inf_method *m;
-	ET_LIST_FOR_EACH(node, after, &server->sessions) {
-		struct inf_session *s = ET_CONTAINER_OF(node, struct inf_session, node);
-		for (uint32_t at = 0; (m = inf_table_next(&s->methods, &at));)
-			inf_method_follow(m);
-	}
-}
-
-/* --- moves ---------------------------------------------------------------------------------------- */
-
-static void moved(struct inf_open *open, enum inf_status status, const char *error, struct inf_model *to)
-{
-	struct move *move = ET_CONTAINER_OF(open, struct move, open);
-	struct inf_server *server = move->server;
-	struct inf_model *from = move->from;
+	struct search *search = ET_CONTAINER_OF(open, struct search, open);
+	struct inf_fallback *fallback = search->fallback;
+	struct inf_model *from = search->from;
 	char why[160];
-	free(move);
+	free(search);
 	if (status != INF_OK) {
-		if (from->is_given_up)
-			et_logf(&server->log, ET_LOG_ERROR, "model %s/%s %s: nothing to go on with: %s", from->model,
-				from->version, from->method, error);
-	} else if (to != from && from->state == INF_MODEL_READY) {
-		if (!fits(from->info, to->info, why, sizeof(why))) {
-			et_logf(&server->log, ET_LOG_ERROR, "model %s/%s %s: its clients can't go on with %s (%s): %s",
+		if (from->state == INF_MODEL_ABANDONED)
+			et_logf(fallback->log, ET_LOG_ERROR, "model %s/%s %s: no other variant can run: %s",
+				from->model, from->version, from->method, error);
+	} else if (to != from && inf_model_is_loaded(from)) {
+		if (is_compatible(from->info, to->info, why, sizeof(why)))
+			set_successor(fallback, from, to);
+		else
+			et_logf(fallback->log, ET_LOG_ERROR, "model %s/%s %s: its clients can't go on with %s (%s): %s",
 				from->model, from->version, from->method, to->path, to->backend, why);
-		} else {
-			et_logf(&server->log, from->is_given_up ? ET_LOG_WARNING : ET_LOG_NOTICE,
-				"model %s/%s %s: goes on with %s (%s)", from->model, from->version, from->method,
-				to->path, to->backend);
-			to->successor = inf_model_unref(to->successor);
-			inf_model_unref(from->successor);
-			from->successor = inf_model_ref(to);
-			follow_all(server);
-		}
 	}
-	if (from->is_given_up && !from->n_methods)
+	if (from->state == INF_MODEL_ABANDONED && !from->n_methods)
 		inf_model_unload(from);
 	inf_model_unref(from);
 }
 
-static void begin(struct inf_server *server, struct inf_model *from)
+static void find_successor(struct inf_fallback *fallback, struct inf_model *from)
 {
-	struct move *move = calloc(1, sizeof(*move));
-	if (!move)
+	struct search *search = calloc(1, sizeof(*search));
+	if (!search)
 		return;
-	move->server = server;
-	move->from = inf_model_ref(from);
-	move->open = (struct inf_open){ .model = from->model,
+	search->fallback = fallback;
+	search->from = inf_model_ref(from);
+	search->open = (struct inf_open){ .model = from->model,
 		.version = from->version,
 		.method = from->method,
 		.backend = "",
 		.fd = -1,
-		.is_anew = true,
-		.done = moved };
-	inf_repository_open(server->repository, &move->open);
+		.must_scan = true,
+		.done = search_done };
+	inf_repository_open(fallback->repository, &search->open);
 }
 
-/* The first serving from @node on that could be moved; NULL: there is none. */
-static struct inf_model *next_movable(const struct inf_server *server, const struct et_list_node *node)
+/* The first loaded model of the folder from @node on; NULL: there is none. */
+static struct inf_model *next_loaded(const struct inf_fallback *fallback, const struct et_list_node *node)
 {
-	for (; node != inf_repository_models(server->repository); node = node->next) {
+	for (; node != inf_repository_models(fallback->repository); node = node->next) {
 		struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
-		if (s->state == INF_MODEL_READY && !s->is_uploaded)
+		if (inf_model_is_loaded(s) && !s->is_uploaded)
 			return s;
 	}
 	return NULL;
 }
 
-static struct inf_model *first_movable(const struct inf_server *server)
+static struct inf_model *first_loaded(const struct inf_fallback *fallback)
 {
-	return next_movable(server, inf_repository_models(server->repository)->next);
+	return next_loaded(fallback, inf_repository_models(fallback->repository)->next);
 }
 
-void inf_fallback_check(struct inf_server *server)
+void inf_fallback_check(struct inf_fallback *fallback)
 {
-	struct inf_model *s = server->is_draining ? NULL : first_movable(server);
+	struct inf_model *s = first_loaded(fallback);
 	while (s) {
 		struct et_diag why = { "" };
-		const char *backend = s->is_given_up ? NULL : given_up(server, s, &why);
+		const char *backend = s->state == INF_MODEL_ABANDONED ? NULL : find_lost_backend(fallback, s, &why);
 		if (!backend) {
-			s = next_movable(server, s->node.next);
+			s = next_loaded(fallback, s->node.next);
 			continue;
 		}
-		et_logf(&server->log, ET_LOG_WARNING, "model %s/%s %s: its backend %s %s", s->model, s->version,
+		et_logf(fallback->log, ET_LOG_WARNING, "model %s/%s %s: its backend %s %s", s->model, s->version,
 			s->method, backend, why.text);
-		s->is_given_up = true;
-		begin(server, s);
-		s = first_movable(server); /* the list may be another one now */
+		inf_model_set_state(s, INF_MODEL_ABANDONED);
+		find_successor(fallback, s);
+		s = first_loaded(fallback); /* the list may have changed */
 	}
 }
 
-void inf_fallback_return(struct inf_server *server)
+/* Whether a better variant of @s may be there: one was passed over when @s was chosen. */
+static bool has_better_variant(struct inf_fallback *fallback, const struct inf_model *s)
 {
-	struct inf_model *s;
-	struct et_diag why = { "" };
+	struct et_diag why;
 	bool is_refused;
-	for (s = first_movable(server); s; s = next_movable(server, s->node.next)) {
-		s->wants_scan = false;
-		if (s->is_given_up && !given_up(server, s, &why)) {
-			s->is_given_up = false;
+	return inf_repository_diagnose(fallback->repository, s->model, s->version, why.text, sizeof(why.text),
+		&is_refused);
+}
+
+/* The models that are to be opened again: references in *ret_models, a heap array; how many. Models whose backend is up
+ * again are READY at once and need no open. */
+static uint32_t take_returning(struct inf_fallback *fallback, struct inf_model ***ret_models)
+{
+	uint32_t n_max = 0, n = 0;
+	for (struct inf_model *s = first_loaded(fallback); s; s = next_loaded(fallback, s->node.next))
+		n_max++;
+	struct inf_model **models = calloc(n_max + 1, sizeof(struct inf_model *));
+	for (struct inf_model *s = first_loaded(fallback); s; s = next_loaded(fallback, s->node.next)) {
+		struct et_diag why = { "" };
+		if (s->state == INF_MODEL_ABANDONED) {
+			if (find_lost_backend(fallback, s, &why))
+				continue;
 			s->successor = inf_model_unref(s->successor);
-		} else if (!s->is_given_up) {
-			s->wants_scan = inf_repository_why(server->repository, s->model, s->version, why.text,
-				sizeof(why.text), &is_refused);
+			inf_model_set_state(s, INF_MODEL_READY);
+		} else if (models && has_better_variant(fallback, s)) {
+			models[n++] = inf_model_ref(s);
 		}
 	}
-	for (s = first_movable(server); s;) {
-		bool wants_scan = s->wants_scan;
-		s->wants_scan = false;
-		if (wants_scan)
-			begin(server, s);
-		s = wants_scan ? first_movable(server) : next_movable(server, s->node.next);
+	*ret_models = models;
+	return n;
+}
+
+void inf_fallback_return(struct inf_fallback *fallback)
+{
+	struct inf_model **models;
+	uint32_t n = take_returning(fallback, &models);
+	for (uint32_t i = 0; i < n; i++) {
+		if (inf_model_is_loaded(models[i])) /* an earlier open may have had it unloaded */
+			find_successor(fallback, models[i]);
+		inf_model_unref(models[i]);
 	}
+	free(models);
 }

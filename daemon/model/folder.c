@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The models' folder: which models and versions it holds, and their files.
  *
- * A model's name comes from a client, so it is checked to be one visible path component before it becomes part of a
- * path. What is not there is no error; what may be there and could not be looked at is noted, so that nobody takes it
- * for absent. What is in the files is variant.c's. */
+ * A model's name comes from a client, so it must be one visible path component before it becomes part of a path. A
+ * folder that does not exist is no error. A folder that could not be read is noted, so that the caller does not
+ * take its model for absent. No file is opened here; variant.c does that. */
 #include "daemon/model/variant.h"
 #include "daemon/base/text.h"
 
@@ -23,8 +23,8 @@ bool inf_model_name_is_valid(const char *name)
 
 /* --- files ---------------------------------------------------------------------------------------- */
 
-/* Length of @name without the ending of a program, or 0 if it has none. */
-static size_t stem(const char *name)
+/* The length of @name without the ending of a program; 0: it has no such ending. */
+static size_t stem_length(const char *name)
 {
 	static const char *const endings[] = { ".pte", ".bpte" };
 	size_t n = strlen(name);
@@ -87,34 +87,29 @@ static void add_file(struct inf_variants *v, const char *folder, const char *nam
 	v->n++;
 }
 
-static int visible(const struct dirent *entry)
+static int is_visible(const struct dirent *entry)
 {
 	return entry->d_name[0] != '.';
 }
 
-bool inf_is_scarcity(int rc)
-{
-	return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM;
-}
-
-/* A folder that is not there is an empty one; one that can't be read now, or by us, is not. */
+/* A folder that does not exist counts as empty; one that can't be read now, or not by this process, is noted. */
 static void note_error(struct inf_variants *v, int error, const char *folder)
 {
 	if (inf_is_scarcity(-error))
 		v->rc = -error;
 	else if (error == EACCES && !v->denied)
-		v->denied = strdup(folder); /* without the memory it is as one that is not there */
+		v->denied = strdup(folder); /* without memory for the note, it counts as absent */
 }
 
-/* The programs and data files directly in @folder. */
+/* Add the programs and data files directly in @folder. */
 static void add_folder(struct inf_variants *v, const char *folder)
 {
 	struct dirent **entries = NULL;
-	int n = scandir(folder, &entries, visible, alphasort);
+	int n = scandir(folder, &entries, is_visible, alphasort);
 	if (n < 0)
 		note_error(v, errno, folder);
 	for (int i = 0; i < n; i++) {
-		if (stem(entries[i]->d_name))
+		if (stem_length(entries[i]->d_name))
 			add_file(v, folder, entries[i]->d_name);
 		else if (is_data(entries[i]->d_name))
 			add_data(v, folder, entries[i]->d_name);
@@ -123,14 +118,14 @@ static void add_folder(struct inf_variants *v, const char *folder)
 	free(entries);
 }
 
-/* Folders below that hold programs are versions; calls back for each, oldest first. What could not be looked at is noted in
- * @errors, whatever was found. */
-static void each_version(const char *folder, void (*found)(void *arg, const char *version), void *arg,
+/* Call @found for each version of a model, oldest first: the folders in @folder that hold programs. Folders that
+ * could not be read are noted in @errors, whatever was found. */
+static void for_each_version(const char *folder, void (*found)(void *arg, const char *version), void *arg,
 	struct inf_variants *errors)
 {
 	struct dirent **entries = NULL;
 	char path[INF_CONFIG_PATH_MAX + 512];
-	int n = scandir(folder, &entries, visible, versionsort);
+	int n = scandir(folder, &entries, is_visible, versionsort);
 	if (n < 0)
 		note_error(errors, errno, folder);
 	for (int i = 0; i < n; i++) {
@@ -152,17 +147,18 @@ static void each_version(const char *folder, void (*found)(void *arg, const char
 	free(entries);
 }
 
-static void keep_last(void *arg, const char *version)
+/* The last call leaves the newest version. */
+static void note_version(void *arg, const char *version)
 {
 	inf_text(arg, 256, "%s", version);
 }
 
-/* Give back the room that was not needed: a list of the whole folder holds one of these for each model. */
-static void fit(struct inf_variants *v)
+/* Shrink the arrays to what they hold: a list of the whole folder has such arrays for each model. */
+static void shrink_arrays(struct inf_variants *v)
 {
 	void *items = v->n ? realloc(v->items, v->n * sizeof(*v->items)) : NULL;
 	v->items = items ? items : v->items;
-	for (uint32_t i = 0; i < v->n; i++) /* they may have moved */
+	for (uint32_t i = 0; i < v->n; i++) /* realloc may have moved the paths */
 		v->items[i].file = strrchr(v->items[i].path, '/') + 1;
 	void *data = v->data_ids.n ? realloc(v->data, v->data_ids.n * sizeof(*v->data)) : NULL;
 	v->data = data ? data : v->data;
@@ -179,7 +175,7 @@ bool inf_variants_find(struct inf_variants *v, const char *folder, const char *m
 	if (version[0])
 		inf_text(v->version, sizeof(v->version), "%s", version);
 	else
-		each_version(path, keep_last, v->version, v);
+		for_each_version(path, note_version, v->version, v);
 	if (v->version[0]) {
 		inf_text(below, sizeof(below), "%s/%s", path, v->version);
 		add_folder(v, below);
@@ -195,7 +191,7 @@ bool inf_variants_find(struct inf_variants *v, const char *folder, const char *m
 		inf_text(name, sizeof(name), "%s.ptd", model);
 		add_data(v, folder, name);
 	}
-	fit(v);
+	shrink_arrays(v);
 	return v->n > 0;
 }
 
@@ -213,7 +209,7 @@ void inf_variants_deinit(struct inf_variants *v)
 	v->n = 0;
 }
 
-/* --- all of them ---------------------------------------------------------------------------------- */
+/* --- all models ----------------------------------------------------------------------------------- */
 
 struct scan {
 	const char *folder, *model;
@@ -222,7 +218,7 @@ struct scan {
 	int rc;
 };
 
-/* @v is taken over. */
+/* Takes over @v. */
 static void add_to_scan(struct scan *scan, struct inf_variants *v)
 {
 	struct inf_variants *bigger = reallocarray(scan->models, scan->n + 1, sizeof(*bigger));
@@ -250,12 +246,12 @@ static void scan_version(void *arg, const char *version)
 	add_to_scan(scan, &v);
 }
 
-/* All versions of scan->model, which is a folder; one that we may not look into is listed without files. */
+/* All versions of scan->model, which is a folder. A folder that this process may not read is listed without files. */
 static void scan_model(struct scan *scan, const char *path)
 {
 	struct inf_variants errors = { .n = 0 };
 	size_t n_before = scan->n;
-	each_version(path, scan_version, scan, &errors);
+	for_each_version(path, scan_version, scan, &errors);
 	scan_version(scan, "1");
 	scan->rc = errors.rc < 0 ? errors.rc : scan->rc;
 	if (errors.denied && scan->n == n_before) {
@@ -271,12 +267,12 @@ int inf_variants_scan(const char *folder, struct inf_variants **ret_models, size
 	struct scan scan = { .folder = folder };
 	struct dirent **entries = NULL;
 	char path[INF_CONFIG_PATH_MAX + 512], name[256];
-	int n = scandir(folder, &entries, visible, alphasort);
+	int n = scandir(folder, &entries, is_visible, alphasort);
 	if (n < 0)
 		return -errno;
 	for (int i = 0; i < n; i++) {
 		inf_text(path, sizeof(path), "%s/%s", folder, entries[i]->d_name);
-		size_t n_stem = stem(entries[i]->d_name);
+		size_t n_stem = stem_length(entries[i]->d_name);
 		scan.model = entries[i]->d_name;
 		if (is_folder(path)) {
 			scan_model(&scan, path);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is said of models, until something else is true.
+/* The diagnostics that are kept of models, until a later load tells something else.
  *
- * Always so: there is at most one remark for each model, version and method, and those of methods name methods that some
- * program has, so that clients can't have more kept than there is in the folder. */
+ * What must always be true: there is at most one diagnostic for each model, version and method, and a method that
+ * has one exists in some program. So clients can't make the daemon keep more than the folder holds. */
 #include "daemon/model/load_diagnostics.h"
 #include "daemon/base/text.h"
 
@@ -67,9 +67,10 @@ void inf_load_diagnostics_forget(struct et_list_node *diagnostics, const char *m
 	}
 }
 
-/* What is said of its methods, or of the whole; behind the @n bytes that are in @text. */
-static size_t tell(const struct et_list_node *diagnostics, const char *model, const char *version, bool is_of_methods,
-	char *text, size_t room, size_t n, uint32_t *n_refused, uint32_t *n_able)
+/* Append the diagnostics of the version's methods, or of the version as a whole, to the @n bytes in @text; returns
+ * the new length. Counts the refusals; *min_others becomes the least number of other methods beside a refused one. */
+static size_t append(const struct et_list_node *diagnostics, const char *model, const char *version, bool is_of_methods,
+	char *text, size_t room, size_t n, uint32_t *n_refused, uint32_t *min_others)
 {
 	for (const struct et_list_node *node = diagnostics->next; node != diagnostics; node = node->next) {
 		const struct kept *kept = ET_CONTAINER_OF(node, const struct kept, node);
@@ -81,7 +82,7 @@ static size_t tell(const struct et_list_node *diagnostics, const char *model, co
 		if (!kept->is_refusal)
 			continue;
 		*n_refused += 1;
-		*n_able = kept->n_others < *n_able ? kept->n_others : *n_able;
+		*min_others = kept->n_others < *min_others ? kept->n_others : *min_others;
 	}
 	return n;
 }
@@ -89,10 +90,10 @@ static size_t tell(const struct et_list_node *diagnostics, const char *model, co
 bool inf_load_diagnostics_tell(const struct et_list_node *diagnostics, const char *model, const char *version,
 	char *text, size_t room, bool *ret_is_refused)
 {
-	uint32_t n_refused = 0, n_able = UINT32_MAX;
-	size_t n = tell(diagnostics, model, version, false, text, room, 0, &n_refused, &n_able);
-	n = tell(diagnostics, model, version, true, text, room, n, &n_refused, &n_able);
-	/* Each refused one is among the others of those that were refused beside it. */
-	*ret_is_refused = n_refused > n_able;
+	uint32_t n_refused = 0, min_others = UINT32_MAX;
+	size_t n = append(diagnostics, model, version, false, text, room, 0, &n_refused, &min_others);
+	n = append(diagnostics, model, version, true, text, room, n, &n_refused, &min_others);
+	/* Each refused method is one of the others of the methods that were refused beside it. */
+	*ret_is_refused = n_refused > min_others;
 	return n > 0;
 }

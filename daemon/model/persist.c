@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What was packed for a model goes to the disk, so that its next load finds it.
+/* Writing what was packed for a model to the disk, so that its next load finds it.
  *
- * It is done when the model is READY and serves: nobody waits for it. The Plan is held meanwhile, and let go on the helper's
- * thread. What can't be kept costs the next load's time and is said in the log; a client's own program is gone soon, and
- * nothing of it is kept. */
+ * This happens on the helper's thread after the model is READY, so no client waits for it. The Plan is referenced
+ * meanwhile and released on the helper's thread. A failure costs only the time of the next load and is logged. Uploaded
+ * programs are not kept. */
 #include "daemon/model/repository_internal.h"
 #include "daemon/base/text.h"
 #include "runtime/base/checked.h"
@@ -23,15 +23,16 @@ static void keep_run(struct inf_work *work)
 {
 	struct keep *keep = ET_CONTAINER_OF(work, struct keep, work);
 	keep->status = et_plan_keep(keep->plan, &keep->diag);
-	et_plan_unref(keep->plan); /* perhaps the last: this is the helper's thread already */
+	et_plan_unref(keep->plan); /* perhaps the last reference: on the helper's thread, where freeing may take long */
 }
 
 static void keep_done(struct inf_work *work)
 {
 	struct keep *keep = ET_CONTAINER_OF(work, struct keep, work);
 	if (keep->status != ET_OK)
-		et_logf(keep->repository->o.log, ET_LOG_WARNING, "model %s: nothing is kept for its next load: %s",
-			keep->model, keep->diag.text[0] ? keep->diag.text : et_status_text(keep->status));
+		et_logf(keep->repository->o.log, ET_LOG_WARNING,
+			"model %s: its packed weights can't be kept for the next load: %s", keep->model,
+			keep->diag.text[0] ? keep->diag.text : et_status_text(keep->status));
 	keep->repository->n_busy--;
 	free(keep);
 }

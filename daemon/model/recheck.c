@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether the files of what is loaded are still in the models' folder.
+/* Recheck: whether the files of loaded models are still in the models' folder.
  *
- * An open that finds a model READY does not look at the folder, so that it waits for no disk. Who deletes a model or an
- * older version of one expects it to be gone all the same: so every now and then each path is looked at, beside the
- * loop and on a thread of its own, since a file system may not answer. What is gone serves nobody new, by whatever
- * name or number; who has it keeps it, and with its last Method its memory goes. Files that have changed are not for here to
- * find: an administrator who replaces a file in steps says when it is whole ('inferctl load').
+ * An open that finds a READY model does not look at the folder, so that it waits for no disk. An administrator who
+ * deletes a model, or an older version of one, expects it to be gone all the same. So the path of each loaded model
+ * is checked now and then, on a thread of its own, since a file system may not answer. A model whose file is gone
+ * is replaced (replaced.c). Changed files are not searched for: an administrator who replaces a file in steps says
+ * when it is complete ('inferctl load').
  *
- * Nothing is held meanwhile: what comes of a look is matched against what is loaded by then, and is not believed where a
- * later look (loader.c) has told otherwise. */
+ * The check holds no references: its result is compared with the models that are loaded when it comes back, and
+ * does not count where a later look (open.c) has told something else. */
 #include "daemon/model/repository_internal.h"
 #include "daemon/base/text.h"
 #include "runtime/base/checked.h"
@@ -36,9 +36,9 @@ static struct inf_model *model_at(const struct et_list_node *node)
 	return ET_CONTAINER_OF(node, struct inf_model, node);
 }
 
-static bool is_checked(const struct inf_model *s)
+static bool needs_check(const struct inf_model *s)
 {
-	return s->state == INF_MODEL_READY && !s->is_uploaded && !s->is_replaced;
+	return inf_model_is_loaded(s) && !s->is_uploaded && !s->is_replaced;
 }
 
 static void recheck_run(struct inf_work *work)
@@ -68,7 +68,7 @@ static void recheck_done(struct inf_work *work)
 	r->recheck = NULL;
 	for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
 		struct inf_model *s = model_at(node);
-		if (!is_checked(s) || s->scan > recheck->scan || !is_gone(recheck, s))
+		if (!needs_check(s) || s->scan > recheck->scan || !is_gone(recheck, s))
 			continue;
 		s->scan = recheck->scan;
 		inf_repository_mark_replaced(r, s);
@@ -83,13 +83,13 @@ void inf_repository_recheck(struct inf_repository *r, uint64_t now_ns)
 	if (r->recheck || r->is_closing || now_ns - r->rechecked_ns < EVERY_NS)
 		return;
 	for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next)
-		n += is_checked(model_at(node));
+		n += needs_check(model_at(node));
 	struct inf_recheck *recheck = n ? calloc(1, sizeof(*recheck) + n * sizeof(recheck->items[0])) : NULL;
 	if (!recheck)
 		return;
 	for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
 		const struct inf_model *s = model_at(node);
-		if (!is_checked(s))
+		if (!needs_check(s))
 			continue;
 		struct recheck_item *item = &recheck->items[recheck->n++];
 		inf_text(item->path, sizeof(item->path), "%s", s->path);

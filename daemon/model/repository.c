@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models: which are loaded, for how long, and what there is on disk.
+/* The repository: which models are loaded, for how long, and which the folder holds.
  *
- * Every serving is in one list, from the moment it is to be made (loader.c) until it is UNLOADED, and then in
- * another until its last Method's reference goes, since its Plan still takes memory (budget.c). Unloading
- * never waits: it marks, and goes on when the serving says that its runs have ended.
+ * Every model is in the list `models` from the start of its load (load.c) until it is UNLOADED, and then in `unloaded`
+ * until its last Method's reference goes, since its Plan still takes memory (budget.c). Unloading never waits: it marks
+ * the model, which tells by an event when its runs have ended.
  *
- * What must always be true: a serving with Methods, runs or a pin is not unloaded for its age; a model that is being
- * unloaded on request is not opened again before it is gone, and once that is answered only by who has asked after it. */
+ * What must always be true: a model with Methods, runs or a pin is not unloaded for its age. While a model is being
+ * unloaded on request, every open of it is refused; an open that was looking for it at that time fails. */
 #include "daemon/model/repository_internal.h"
 #include "daemon/base/text.h"
 #include "runtime/base/checked.h"
@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct unload {
 	struct et_list_node node;
@@ -26,9 +25,9 @@ struct unload {
 	void *arg;
 };
 
-/* One look at the whole folder, for all who asked before it began: it may be large, and those who ask are clients. Each
- * answer may be large, too, and one client may have asked a thousand times: a few are given at a time, and then the loop
- * goes on with what else there is. */
+/* One scan of the whole folder, for all callers that asked before it began: the folder may be large, and clients
+ * may ask often. The answers may be large, too, and one client may have asked a thousand times: a poll gives a few
+ * answers, and then the loop handles its other events. */
 struct scan {
 	struct inf_work work;
 	struct et_list_node node; /* in the repository's, while there are waiters to answer */
@@ -40,7 +39,7 @@ struct scan {
 	int rc;
 	struct waiter {
 		struct waiter *next;
-		inf_index_fn done;
+		inf_scan_fn done;
 		void *arg;
 	} *waiters, **last;
 };
@@ -53,7 +52,7 @@ bool inf_repository_is_unloading(struct inf_repository *r, const char *model)
 	return r->is_closing;
 }
 
-bool inf_repository_why(struct inf_repository *r, const char *model, const char *version, char *text, size_t room,
+bool inf_repository_diagnose(struct inf_repository *r, const char *model, const char *version, char *text, size_t room,
 	bool *ret_is_refused)
 {
 	return inf_load_diagnostics_tell(&r->diagnostics, model, version, text, room, ret_is_refused);
@@ -86,7 +85,7 @@ static void free_scan(struct scan *scan)
 	free(scan);
 }
 
-static void answer_some(struct inf_repository *r)
+static void answer_scans(struct inf_repository *r)
 {
 	for (int i = 0; i < INF_REPOSITORY_ANSWERS && !et_list_is_empty(&r->scanned); i++) {
 		struct scan *scan = ET_CONTAINER_OF(r->scanned.next, struct scan, node);
@@ -103,7 +102,7 @@ static void answer_some(struct inf_repository *r)
 		r->o.notify(r->o.self);
 }
 
-void inf_repository_scan(struct inf_repository *r, inf_index_fn done, void *arg)
+void inf_repository_scan(struct inf_repository *r, inf_scan_fn done, void *arg)
 {
 	struct scan *scan = r->scan && !atomic_load(&r->scan->has_begun) ? r->scan : NULL;
 	struct waiter *waiter = calloc(1, sizeof(*waiter));
@@ -130,7 +129,7 @@ void inf_repository_scan(struct inf_repository *r, inf_index_fn done, void *arg)
 	r->n_busy++;
 	r->scan = scan;
 	inf_text(scan->folder, sizeof(scan->folder), "%s", r->o.config->models);
-	inf_helper_post(r->o.helper, &scan->work, &r->scan); /* there is one, whoever asks */
+	inf_helper_post(r->o.helper, &scan->work, &r->scan); /* one scan serves all who ask, so it is its own owner */
 }
 
 const struct et_list_node *inf_repository_models(const struct inf_repository *r)
@@ -143,115 +142,18 @@ struct inf_model *inf_repository_find_ready(struct inf_repository *r, const char
 {
 	for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
 		struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
-		if (s->state == INF_MODEL_READY && strcmp(s->model, model) == 0 && !s->is_uploaded && !s->is_given_up &&
-			!s->is_replaced && (!version[0] || strcmp(s->version, version) == 0) &&
+		if ((s->state == INF_MODEL_READY || s->state == INF_MODEL_SUCCEEDED) && strcmp(s->model, model) == 0 &&
+			!s->is_uploaded && !s->is_replaced && (!version[0] || strcmp(s->version, version) == 0) &&
 			(!method[0] || strcmp(s->method, method) == 0))
 			return s;
 	}
 	return NULL;
 }
 
-/* --- letting go ----------------------------------------------------------------------------------- */
-
-struct release {
-	struct inf_work work;
-	struct inf_repository *repository;
-	struct et_program *program;
-	struct et_plan *plan;
-	struct inf_region *region;
-	struct et_method *method;
-	uint64_t n_bytes; /* of the memory budget */
-	void (*gone)(void *arg);
-	void *arg;
-};
-
-static void release_run(struct inf_work *work)
-{
-	struct release *gone = ET_CONTAINER_OF(work, struct release, work);
-	et_method_free(gone->method);
-	et_plan_unref(gone->plan);
-	et_program_unref(gone->program);
-	inf_region_unref(gone->region);
-}
-
-static void release_done(struct inf_work *work)
-{
-	struct release *gone = ET_CONTAINER_OF(work, struct release, work);
-	gone->repository->n_busy--;
-	gone->repository->n_leaving -= gone->n_bytes;
-	if (gone->gone)
-		gone->gone(gone->arg);
-	free(gone);
-}
-
-static void release(struct inf_repository *r, struct release references)
-{
-	struct release *gone = r && r->has_helper ? calloc(1, sizeof(*gone)) : NULL;
-	if (!gone) {
-		release_run(&references.work);
-		if (references.gone)
-			references.gone(references.arg);
-		if (r && r->has_helper) /* who waits for room is to look */
-			r->o.notify(r->o.self);
-		return;
-	}
-	*gone = references;
-	if (gone->n_bytes > UINT64_MAX - r->n_leaving) /* what is taken off again is what was added */
-		gone->n_bytes = UINT64_MAX - r->n_leaving;
-	r->n_leaving += gone->n_bytes;
-	gone->work.run = release_run;
-	gone->work.done = release_done;
-	gone->repository = r;
-	r->n_busy++;
-	inf_helper_post_leaving(r->o.helper, &gone->work);
-}
-
-void inf_repository_release_async(void *self, struct et_program *program, struct et_plan *plan, uint64_t n_bytes,
-	void (*gone)(void *arg), void *arg)
-{
-	if (program || plan)
-		release(self, (struct release){
-				      .program = program, .plan = plan, .n_bytes = n_bytes, .gone = gone, .arg = arg });
-	else if (gone)
-		gone(arg);
-}
-
-enum { LITTLE = 1 << 20 };
-
-/* Little is sooner done than said; but of much that is little each, as when a client ends that had a thousand, only the
- * first is done here. */
-bool inf_repository_is_little(struct inf_repository *r, uint64_t n_bytes)
-{
-	if (n_bytes >= LITTLE || (r && r->n_at_once + n_bytes > LITTLE))
-		return false;
-	if (r)
-		r->n_at_once += n_bytes;
-	return true;
-}
-
-void inf_repository_release_async_region(struct inf_repository *r, struct inf_region *region, void (*gone)(void *arg),
-	void *arg)
-{
-	enum { AT_LEAST = 16 << 10 };
-	struct stat st; /* of its file, which may have more than is mapped, and go with this descriptor */
-	if (region->mapping.n_bytes < LITTLE && fstat(region->fd, &st) == 0 &&
-		inf_repository_is_little(r, (uint64_t)st.st_blocks * 512 + AT_LEAST)) {
-		inf_region_unref(region);
-		gone(arg);
-	} else {
-		release(r, (struct release){ .region = region, .gone = gone, .arg = arg });
-	}
-}
-
-void inf_repository_release_async_method(struct inf_repository *r, struct et_method *method, uint64_t n_bytes,
-	void (*gone)(void *arg), void *arg)
-{
-	release(r, (struct release){ .method = method, .n_bytes = n_bytes, .gone = gone, .arg = arg });
-}
-
 /* --- unloading ------------------------------------------------------------------------------------ */
 
-static bool has_any(struct inf_repository *r, const char *model)
+/* Whether a model of that name is not FAILED. */
+static bool is_present(struct inf_repository *r, const char *model)
 {
 	for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
 		struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
@@ -266,7 +168,7 @@ static void check_unloads(struct inf_repository *r)
 	struct et_list_node *node, *after;
 	ET_LIST_FOR_EACH(node, after, &r->unloads) {
 		struct unload *unload = ET_CONTAINER_OF(node, struct unload, node);
-		if (has_any(r, unload->model))
+		if (is_present(r, unload->model))
 			continue;
 		et_list_remove(&unload->node);
 		unload->done(unload->arg);
@@ -283,14 +185,14 @@ static void model_unloaded(void *self, struct inf_model *model)
 	check_unloads(r);
 }
 
-/* What is READY of what is to go begins to go; LOADING ones follow when they are READY. */
+/* Unload the loaded models that are to be unloaded; those that are LOADING follow when they are loaded. */
 static void begin_unloads(struct inf_repository *r)
 {
 	for (bool is_changed = true; is_changed;) {
 		is_changed = false;
 		for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
 			struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
-			if (s->state == INF_MODEL_READY &&
+			if (inf_model_is_loaded(s) &&
 				(r->is_closing || (!s->is_uploaded && inf_repository_is_unloading(r, s->model)))) {
 				inf_model_unload(s);
 				is_changed = true;
@@ -302,13 +204,13 @@ static void begin_unloads(struct inf_repository *r)
 
 bool inf_repository_unload(struct inf_repository *r, const char *model, void (*done)(void *arg), void *done_arg)
 {
-	bool is_wanted = inf_opens_forget(r, model);
-	struct unload *unload = has_any(r, model) ? calloc(1, sizeof(*unload)) : NULL;
+	bool was_wanted = inf_opens_forget(r, model);
+	struct unload *unload = is_present(r, model) ? calloc(1, sizeof(*unload)) : NULL;
 	inf_repository_retry(r, model);
 	if (!unload) {
-		if (is_wanted)
+		if (was_wanted)
 			done(done_arg);
-		return is_wanted;
+		return was_wanted;
 	}
 	inf_text(unload->model, sizeof(unload->model), "%s", model);
 	unload->done = done;
@@ -341,7 +243,8 @@ void inf_repository_retry(struct inf_repository *r, const char *model)
 void inf_repository_method_gone(struct inf_repository *r, struct inf_model *s)
 {
 	s->last_used_ns = et_platform_now_ns(NULL);
-	if (!s->n_methods && (s->is_uploaded || s->is_given_up || s->is_replaced) && s->state == INF_MODEL_READY)
+	if (!s->n_methods && inf_model_is_loaded(s) &&
+		(s->is_uploaded || s->is_replaced || s->state == INF_MODEL_ABANDONED))
 		inf_model_unload(s);
 }
 
@@ -351,7 +254,7 @@ void inf_repository_evict(struct inf_repository *r, uint64_t now_ns)
 		is_changed = false;
 		for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
 			struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
-			if (s->state != INF_MODEL_READY || s->n_methods || s->is_pinned || now_ns < s->last_used_ns ||
+			if (!inf_model_is_loaded(s) || s->n_methods || s->is_pinned || now_ns < s->last_used_ns ||
 				now_ns - s->last_used_ns < s->keep_alive_ns || atomic_load(&s->n_jobs))
 				continue;
 			inf_model_unload(s);
@@ -366,20 +269,20 @@ void inf_repository_poll(struct inf_repository *r)
 {
 	r->n_at_once = 0;
 	inf_helper_reap(r->o.helper);
-	answer_some(r);
-	/* Each look may take servings out of the list, so begin again after one that moved. */
+	answer_scans(r);
+	/* A poll may take models out of the list, so begin again after one that changed its state. */
 	for (struct et_list_node *node = r->models.next; node != &r->models;) {
 		struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
 		enum inf_model_state before = s->state;
 		inf_model_ref(s);
 		inf_model_poll(s);
-		bool is_moved = s->state != before;
+		bool is_changed = s->state != before;
 		inf_model_unref(s);
-		node = is_moved ? r->models.next : node->next;
+		node = is_changed ? r->models.next : node->next;
 	}
 	begin_unloads(r);
-	check_unloads(r); /* for a load that failed nothing is unloaded */
-	inf_opens_find_room(r);
+	check_unloads(r); /* a load that failed also ends an unload */
+	inf_loads_retry(r);
 }
 
 /* --- life ----------------------------------------------------------------------------------------- */
@@ -390,7 +293,7 @@ struct pin {
 	char model[INF_CONFIG_NAME_MAX];
 };
 
-static void pinned(struct inf_open *open, enum inf_status status, const char *error, struct inf_model *model)
+static void pin_done(struct inf_open *open, enum inf_status status, const char *error, struct inf_model *model)
 {
 	struct pin *pin = ET_CONTAINER_OF(open, struct pin, open);
 	if (status != INF_OK)
@@ -408,20 +311,19 @@ static bool has_backend(const struct inf_repository *r, const char *name)
 	return false;
 }
 
-/* What asks for something that is not there is a mistake, but no reason not to serve the rest. */
+/* A section that names a backend which this daemon lacks is a mistake, but no reason not to serve the other models. */
 static void warn_of_backends(const struct inf_repository *r, const struct inf_config_model *section)
 {
-	const char *name = section->backend; /* several are "a+b", as a variant that needs them is called */
+	const char *name = section->backend; /* "a+b" is a variant that needs both */
 	if (name[0] && strcmp(name, "portable") != 0 && !strchr(name, '+') && !has_backend(r, name))
 		et_logf(r->o.log, ET_LOG_WARNING,
-			"model %s: it can't be loaded: it is to run on '%s', and there is no such backend "
-			"here",
+			"model %s: it can't be loaded: its section asks for backend '%s', which is not available",
 			section->name, name);
 	for (uint32_t i = 0; i < section->options.n; i++) {
 		const struct inf_config_model_option *option = &section->options.items[i];
 		if (!has_backend(r, option->backend))
 			et_logf(r->o.log, ET_LOG_WARNING,
-				"model %s: %s.%s has no effect: there is no backend '%s' here", section->name,
+				"model %s: %s.%s has no effect: backend '%s' is not available", section->name,
 				option->backend, option->key, option->backend);
 	}
 }
@@ -445,7 +347,7 @@ void inf_repository_reconfigured(struct inf_repository *r)
 		inf_text(pin->model, sizeof(pin->model), "%s", config->model_sections[i].name);
 		pin->log = r->o.log;
 		pin->open = (struct inf_open){
-			.model = pin->model, .version = "", .method = "", .backend = "", .fd = -1, .done = pinned
+			.model = pin->model, .version = "", .method = "", .backend = "", .fd = -1, .done = pin_done
 		};
 		inf_repository_open(r, &pin->open);
 	}
@@ -467,10 +369,10 @@ int inf_repository_new(struct inf_repository **ret_repository, const struct inf_
 	r->o = *options;
 	r->has_helper = true;
 	r->events = (struct inf_model_events){ r, inf_opens_model_loaded, model_unloaded, r->o.notify, r->o.self,
-		inf_repository_fits, inf_repository_release_async };
+		inf_repository_has_room, inf_repository_release_async };
 	et_list_init(&r->models);
 	et_list_init(&r->unloaded);
-	et_list_init(&r->makes);
+	et_list_init(&r->loads);
 	et_list_init(&r->opens);
 	et_list_init(&r->unloads);
 	inf_load_diagnostics_init(&r->diagnostics);
@@ -485,7 +387,7 @@ struct inf_repository *inf_repository_free(struct inf_repository *r)
 	if (!r)
 		return NULL;
 	r->is_closing = true;
-	r->has_helper = false; /* it has ended before */
+	r->has_helper = false; /* the helper was freed before */
 	inf_opens_end(r);
 	ET_LIST_FOR_EACH(node, after, &r->models) {
 		et_list_remove(node);

@@ -1,5 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What repository.c and loader.c share: the one keeps servings and lets them go, the other gets them made. */
+/* Inside the repository: what the files around repository.c share.
+ *
+ *     repository.c  the list of models, unloading, keep-alive
+ *     open.c        one open: finds the model's files and chooses a variant
+ *     load.c        makes the model of a variant
+ *     replaced.c    models whose files the folder does not have any more
+ *     release.c     frees large memory beside the loop
+ *     recheck.c     checks now and then that the files are there
+ *     budget.c      the memory budget
+ *     persist.c     writes what was packed for a model to the disk
+ *
+ * Loop thread only, except for what is marked otherwise. */
 #ifndef DAEMON_MODEL_REPOSITORY_INTERNAL_H
 #define DAEMON_MODEL_REPOSITORY_INTERNAL_H
 
@@ -8,32 +19,30 @@
 
 #include <stdatomic.h>
 
-/* An open on its way; owned by the repository, whatever becomes of the caller's struct. */
+/* An open on its way. The repository owns it, so that it outlives the caller's struct inf_open. */
 struct inf_open_state {
 	struct et_list_node node; /* in the repository's opens */
 	struct inf_repository *repository;
 	struct inf_open *open;
-	bool is_uploaded;  /* a client's own program */
-	uint64_t tenant;   /* whose, see et_source */
-	const void *whose; /* see inf_open */
-	_Atomic(bool)
-		is_cancelled; /* to be ended when the step it is in comes back; one that has not begun does nothing */
-	bool is_suspended;    /* in a step that runs elsewhere */
-	bool is_unloaded;     /* its model was, by somebody who asked after it had begun to look */
-	bool is_particular;   /* whoever asks wants a certain backend: no failure of the model's as such */
+	bool is_uploaded;           /* a client's own program */
+	uint64_t tenant;            /* the user who uploaded it, see et_source */
+	const void *whose;          /* see inf_open */
+	_Atomic(bool) is_cancelled; /* it ends when its step comes back; a step that has not begun does nothing */
+	bool is_suspended;          /* in a step that runs elsewhere */
+	bool is_unloaded;           /* an administrator unloaded its model while it was looking for it */
+	bool wants_backend;         /* the client names a backend: a failure says nothing about the model as a whole */
 	char model[256], version[256], method[256], backend[256];
 	int fd, data_fds[ET_PLATFORM_MAX_DATA];
 	uint32_t n_data_fds;
 	struct inf_work work;
-	uint64_t scan; /* its number; see loader.c */
+	uint64_t scan; /* the number of its look, see open.c */
 	struct inf_variants variants;
-	uint32_t next;              /* variant to try */
-	struct inf_model *awaiting; /* a reference */
-	char tried[700];
-	bool is_transient;                    /* the last one tried failed for want of memory */
-	const struct inf_variant *refused;    /* of those tried, the one with the most other methods that may run */
-	uint32_t n_missing, n_down, n_broken; /* of those tried: for want of an operator or a backend, because
-	                                        * that has crashed; else */
+	uint32_t next;                      /* variant to try */
+	struct inf_model *awaiting;         /* a reference */
+	char tried[700];                    /* the variants that were tried, and why each failed */
+	enum inf_load_failure last_failure; /* of the last variant that was tried */
+	uint32_t n_failures[INF_N_LOAD_FAILURES];
+	const struct inf_variant *refused; /* of those tried, the one with the most other methods that may run */
 	char cache_dir[INF_CONFIG_PATH_MAX], folder[INF_CONFIG_PATH_MAX];
 	struct inf_config_model_options options; /* a copy: the configuration may change meanwhile */
 };
@@ -42,54 +51,85 @@ struct inf_repository {
 	struct inf_repository_options o;
 	struct inf_model_events events;
 	struct et_list_node models, opens, unloads, diagnostics;
-	struct et_list_node unloaded; /* servings that are, whose Plans somebody still holds */
-	struct et_list_node makes;    /* with a Plan, that wait for room */
-	uint64_t n_leaving;           /* bytes of the memory budget that the helper gives back */
-	uint64_t n_at_once;           /* bytes of clients' memory given back on the loop since the last poll */
-	_Atomic(uint64_t) n_looks;    /* that have begun */
+	struct et_list_node unloaded; /* UNLOADED models whose Plans are still referenced */
+	struct et_list_node loads;    /* loads with a Plan that wait for room */
+	uint64_t n_leaving;           /* bytes of the memory budget that the helper is freeing */
+	uint64_t n_at_once;           /* bytes of clients' memory freed on the loop since the last poll */
+	_Atomic(uint64_t) n_looks;    /* looks at the folder that have begun */
 	struct scan *scan;            /* the last one posted, while it is on its way */
-	struct et_list_node scanned;  /* those that are back, and whose waiters are not all answered */
-	struct inf_recheck *recheck;  /* likewise */
+	struct et_list_node scanned;  /* scans that are back and have waiters to answer */
+	struct inf_recheck *recheck;  /* the one posted, while it is on its way */
 	uint64_t rechecked_ns;        /* when the last one was posted */
-	uint32_t n_busy;              /* steps on the helper's thread, and scans until all are answered */
+	uint32_t n_busy;              /* steps on the helper's thread, and scans until all waiters are answered */
 	bool is_closing, has_helper;
 };
 
-/* Whether inf_repository_unload waits for it: it is not to be opened meanwhile. */
+/* --- repository.c --- */
+
+/* Whether inf_repository_unload waits for @model: it must not be opened meanwhile. */
 bool inf_repository_is_unloading(struct inf_repository *repository, const char *model);
-enum inf_room {
-	INF_ROOM,
-	INF_ROOM_LATER, /* enough is on its way out: ask again when something has gone, or is held up */
-	INF_ROOM_NEVER, /* too little even so */
-};
-/* Make room for what @whose (NULL: nobody) @needs, or has already if that @is_counted, by unloading what nobody uses and no
- * stuck worker holds, least recently used first; never @whose itself. With INF_ROOM_NEVER a sentence that says who
- * holds the rest. */
-enum inf_room inf_repository_make_room(struct inf_repository *repository, const struct inf_model *whose,
-	const struct inf_model_use *needs, bool is_counted, char *reason, size_t room);
-/* The event of a serving that is about to be READY. @self is the repository. */
-bool inf_repository_fits(void *self, const struct inf_model *model, char *reason, size_t room);
-/* What was loaded has grown, perhaps beyond the budget: unload what nobody uses until it fits again. */
-void inf_repository_shrink(struct inf_repository *repository);
-/* Memory has gone, or will not: makes that wait for room look again. */
-void inf_opens_find_room(struct inf_repository *repository);
-/* Give up references to a program and a Plan; either may be NULL. The last ones are dropped on the helper's thread:
- * giving back a gigabyte takes long enough for every client to notice. gone(arg) is called on the loop when that is
- * done, perhaps at once; NULL is fine. @n_bytes count as used until then. @self is the repository. */
-void inf_repository_release_async(void *self, struct et_program *program, struct et_plan *plan, uint64_t n_bytes,
-	void (*gone)(void *arg), void *arg);
-/* Event of a serving that is not LOADING any more: those who wait for it go on. @self is the repository. */
+/* --- open.c --- */
+
+/* Run a step of @state on the helper's thread; a client's own program on a thread of its user's. */
+void inf_open_post(struct inf_open_state *state, struct inf_work *work);
+/* The `loaded` event of a model: the opens that wait for it go on. @self is the repository. */
 void inf_opens_model_loaded(void *self, struct inf_model *model);
-/* It is not in the folder any more: nobody new gets it. */
-void inf_repository_mark_replaced(struct inf_repository *repository, struct inf_model *model);
-/* What serves nobody new goes when nobody has it. */
-void inf_repository_unload_replaced(struct inf_repository *repository);
-/* Those that are looking for @model come to nothing: it is being unloaded, and they would bring it back. Whether there are
+/* Opens that are looking for @model fail, because it is being unloaded and they would load it again. Whether there are
  * any. */
 bool inf_opens_forget(struct inf_repository *repository, const char *model);
-/* @serving is READY: what its backends have made of it is written to the store, if there is one, beside all else. */
-void inf_repository_keep(struct inf_repository *repository, const struct inf_model *model);
 /* Answer every open that waits. */
 void inf_opens_end(struct inf_repository *repository);
+
+/* --- load.c --- */
+
+/* Start to load @method of @v: a model of the repository, LOADING; the `loaded` event follows. @n_crashes: how
+ * often its backend's process died in earlier loads. NULL: no memory. */
+struct inf_model *inf_load_start(struct inf_open_state *state, const struct inf_variant *v, const char *method,
+	uint32_t n_crashes);
+/* Memory was freed, or will not be: loads that wait for room check again. */
+void inf_loads_retry(struct inf_repository *repository);
+
+/* --- release.c --- */
+
+/* Give up references to a program and a Plan; either may be NULL. The last references are dropped on the helper's
+ * thread, because freeing a gigabyte takes long enough for every client to notice. gone(arg) is called on the loop when
+ * that is done, perhaps at once; NULL is fine. @n_bytes count as used until then. @self is the repository. */
+void inf_repository_release_async(void *self, struct et_program *program, struct et_plan *plan, uint64_t n_bytes,
+	void (*gone)(void *arg), void *arg);
+
+/* --- replaced.c --- */
+
+/* @state has found the files of its model and chosen the loaded model @chosen. Loaded models of other files are
+ * replaced; those of these files are not. What a look that began later has told stays, and counts for @chosen as
+ * well. */
+void inf_repository_note_found(struct inf_open_state *state, struct inf_model *chosen);
+/* @state has found no files of its model, or of that version: loaded models of it are replaced. */
+void inf_repository_note_absent(struct inf_open_state *state);
+/* The folder does not have the files of @model any more: new clients do not get it. */
+void inf_repository_mark_replaced(struct inf_repository *repository, struct inf_model *model);
+/* Unload replaced models that have no Methods. */
+void inf_repository_unload_replaced(struct inf_repository *repository);
+
+/* --- budget.c --- */
+
+enum inf_room {
+	INF_ROOM,
+	INF_ROOM_LATER, /* enough memory is being freed: ask again when some was, or when a worker is found stuck */
+	INF_ROOM_NEVER, /* too little even so */
+};
+/* Make room for what @asking (NULL: no model) @needs, or has already if @is_counted. Unloads models without Methods
+ * that no stuck worker holds, least recently used first, never @asking. With INF_ROOM_NEVER a sentence in @reason, of
+ * @room bytes, that says which models hold the rest. */
+enum inf_room inf_repository_make_room(struct inf_repository *repository, const struct inf_model *asking,
+	const struct inf_model_use *needs, bool is_counted, char *reason, size_t room);
+/* The `has_room` event of a model that is about to be READY. @self is the repository. */
+bool inf_repository_has_room(void *self, const struct inf_model *model, char *reason, size_t room);
+/* Loaded models have grown, perhaps beyond the budget: unload models without Methods until the rest fits. */
+void inf_repository_shrink(struct inf_repository *repository);
+
+/* --- persist.c --- */
+
+/* @model is READY: write what its backends have packed to the store, if there is one, on the helper's thread. */
+void inf_repository_keep(struct inf_repository *repository, const struct inf_model *model);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making memory known to backends, and pages that are known from the start.
+/* Registering memory with backends, and pages that are registered when they are allocated.
  *
- * What a backend is not told of still works: its tensors are copied, and counted. So nothing here fails but the pages
- * themselves. */
+ * Memory that a backend does not know still works: the backend's tensors are copied, and the copies are counted. So a
+ * failed registration is no error; only the allocation of pages can fail. */
 #include "daemon/model/shared_memory.h"
 
 #include "runtime/base/checked.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared: memory of the daemon's that backends in other processes read and write where it lies.
+/* Shared memory: memory of the daemon that backends in other processes read and write without a copy.
  *
- * Clients' regions are made known to each backend that wants to know (et_delegate_ops.import_memory) while they are
- * registered; so are the activations of programs that such a backend runs a part of. */
+ * Clients' regions are registered with each backend that has et_delegate_ops.import_memory; so are the activations of
+ * programs of which such a backend runs a part. */
 #ifndef DAEMON_MODEL_SHARED_MEMORY_H
 #define DAEMON_MODEL_SHARED_MEMORY_H
 
@@ -15,17 +15,17 @@
 enum { INF_BACKENDS_MAX = 16 };
 
 struct inf_shared {
-	void *handles[INF_BACKENDS_MAX]; /* one a backend of the registry; NULL: it does not want it, or has no room */
+	void *handles[INF_BACKENDS_MAX]; /* one for each backend of the registry; NULL: that backend copies */
 };
 
-/* [bytes, bytes + n_bytes) is the start of file @fd; both stay until it is removed. A backend that has no memory for
- * its entry copies instead. Any thread. */
+/* Register [bytes, bytes + n_bytes), the start of file @fd, with all backends; both must stay until
+ * inf_shared_remove. A backend without memory for its entry copies instead. Any thread. */
 void inf_shared_add(struct inf_shared *shared, const struct et_registry *registry, int fd, void *bytes, size_t n_bytes);
-/* No run uses it any more. */
+/* No run may use the memory any more. Any thread. */
 void inf_shared_remove(struct inf_shared *shared, const struct et_registry *registry);
 
-/* Pages for activations: each piece a memory file of its own, made known to the backends, and followed by a readable
- * guard page. */
+/* An allocator of pages for activations: each piece is a memory file of its own, registered with the backends, and
+ * followed by a readable guard page. */
 struct inf_shared_pages {
 	struct et_allocator allocator; /* any thread */
 	const struct et_registry *registry;
@@ -34,7 +34,7 @@ struct inf_shared_pages {
 };
 /* @registry must outlive it. */
 void inf_shared_pages_init(struct inf_shared_pages *pages, const struct et_registry *registry);
-/* All pieces have been freed. */
+/* All pieces must have been freed. */
 void inf_shared_pages_deinit(struct inf_shared_pages *pages);
 
 #endif

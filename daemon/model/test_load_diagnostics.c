@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is said of a model: replaced by what is said later of the same, and when all of it is refused. */
+/* Load diagnostics: a later one replaces an earlier one, and a model counts as refused when all its methods are. */
 #include "daemon/model/load_diagnostics.h"
 
 #include <setjmp.h>
@@ -16,7 +16,7 @@ static void note(const char *version, const char *method, uint32_t n_others, con
 		&(struct inf_load_diagnostic){ "m", version, method, text, true, n_others });
 }
 
-/* NULL: nothing is said. */
+/* NULL: there is no diagnostic. */
 static void expect(const char *version, const char *said, bool is_refused)
 {
 	char text[1024] = "";
@@ -44,7 +44,7 @@ static void test_whole(void **state)
 	assert_true(et_list_is_empty(&diagnostics));
 }
 
-/* One of three methods is refused, then the second; the third nothing is known of. */
+/* One of three methods is refused, then a second one; nothing is known about the third. */
 static void test_methods(void **state)
 {
 	inf_load_diagnostics_init(&diagnostics);
@@ -74,7 +74,7 @@ static void test_methods(void **state)
 	inf_load_diagnostics_deinit(&diagnostics);
 }
 
-/* What does not fit is cut. */
+/* A text that does not fit is cut. */
 static void test_long(void **state)
 {
 	char text[64], long_text[2000];

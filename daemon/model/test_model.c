@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Contexts on several workers: what a model waits for before it is READY, and what becomes of the others'. The delegate here
- * makes each context when it is told to, or fails. */
+/* A model's states, and its instances on several workers: for which of them it waits before it is READY. The
+ * delegate here makes each context when it is told to, or fails. */
 #include "daemon/model/model.h"
 
 #include "runtime/base/checked.h"
@@ -26,7 +26,7 @@ struct et_instance {
 	int unused;
 };
 
-/* What all threads of a test share. */
+/* Shared by all threads of a test. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static enum order orders[8]; /* for the first context, the second, ... */
@@ -96,15 +96,13 @@ static void instance_free(struct et_instance *instance)
 	free(instance);
 }
 
-/* More each time somebody asks. */
+/* Grows with each call. */
 static uint64_t threads_bytes(const struct et_worker_threads *threads)
 {
 	return atomic_fetch_add(&n_measured, 1) * 1000;
 }
 
 static const struct et_delegate_ops ops = {
-	.struct_size = sizeof(ops),
-	.interface = ET_DELEGATE_INTERFACE,
 	.id = "TestBackend",
 	.name = "test",
 	.n_devices = n_devices,
@@ -227,7 +225,7 @@ static void order(uint32_t instance, enum order what)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Poll with each note, as the loop does, until @n or more of them have come. */
+/* Wait until @n notifications or more have come, and poll, as the loop does. */
 static void poll_notes(uint32_t n)
 {
 	pthread_mutex_lock(&lock);
@@ -253,11 +251,11 @@ static void until_asked(uint32_t n)
 
 static void until_tasks_end(void)
 {
-	for (uint32_t n = 0; model->has_tasks; n++)
+	for (uint32_t n = 0; model->task_kind != INF_MODEL_TASK_NONE; n++)
 		poll_notes(n);
 }
 
-/* --- what a worker is given to do ------------------------------------------------------------------- */
+/* --- tasks of a worker ------------------------------------------------------------------------------ */
 
 struct errand {
 	struct inf_task task;
@@ -277,7 +275,7 @@ static void ensure(struct inf_task *task, struct inf_worker *worker)
 {
 	struct errand *errand = ET_CONTAINER_OF(task, struct errand, task);
 	struct et_diag diag = { "" };
-	errand->status = inf_model_ensure(model, worker, false, &diag);
+	errand->status = inf_model_prepare_worker(model, worker, false, &diag);
 	done(errand);
 }
 
@@ -323,7 +321,7 @@ static void one_worker_is_enough(void **state)
 	begin();
 	poll_until(INF_MODEL_READY);
 	assert_int_equal(n_loaded, 1);
-	assert_true(model->has_tasks);
+	assert_true(model->task_kind != INF_MODEL_TASK_NONE);
 	order(1, MAKE);
 	until_tasks_end();
 	assert_int_equal(n_instances, N_WORKERS);
@@ -337,7 +335,7 @@ static void one_worker_is_enough(void **state)
 	assert_int_equal(n_unloaded, 1);
 }
 
-/* One has no room for it, the other has: whoever of them is seen first. */
+/* One worker has no room for its instances, the other has: READY, whichever is seen first. */
 static void one_without_room_is_no_failure(void **state)
 {
 	orders[0] = FAIL;
@@ -361,7 +359,7 @@ static void both_are_seen_at_once(void **state)
 	begin();
 	poll_notes(N_WORKERS); /* each that prepared, and not before */
 	assert_int_equal(model->state, INF_MODEL_READY);
-	assert_false(model->is_transient);
+	assert_false(inf_load_failure_is_transient(model->failure));
 	inf_model_unload(model);
 	poll_until(INF_MODEL_UNLOADED);
 }
@@ -372,23 +370,23 @@ static void all_without_room_are_a_failure(void **state)
 	begin();
 	poll_until(INF_MODEL_FAILED);
 	assert_non_null(strstr(model->reason, "no room on the device"));
-	assert_true(model->is_transient);
+	assert_int_equal(model->failure, INF_LOAD_FAILURE_NO_MEMORY);
 	assert_int_equal(n_instances, 0);
 	assert_int_equal(n_loaded, 1);
 }
 
-/* What will be no better later is: nobody waits for the others, what they have made is released again. */
+/* A failure that is not transient fails the load at once; instances that other workers make are released again. */
 static void what_is_wrong_for_good_is_a_failure(void **state)
 {
 	orders[0] = BREAK;
 	begin();
 	until_asked(2);
 	poll_notes(1);
-	assert_int_equal(model->state, INF_MODEL_LOADING);
+	assert_int_equal(model->state, INF_MODEL_FAILING);
 	assert_non_null(strstr(model->reason, "it is broken"));
 	order(1, MAKE);
 	poll_until(INF_MODEL_FAILED);
-	assert_false(model->is_transient);
+	assert_false(inf_load_failure_is_transient(model->failure));
 	assert_int_equal(n_instances, 0);
 	assert_int_equal(n_loaded, 1);
 }
@@ -413,7 +411,7 @@ static void a_later_one_tries_again(void **state)
 	assert_int_equal(n_instances, 0);
 }
 
-/* The other one is in something that takes long. */
+/* The other worker is in a run that takes long. */
 static void a_busy_worker_is_not_waited_for(void **state)
 {
 	struct errand busy = { .task.run = hold };
@@ -437,7 +435,7 @@ static void a_busy_worker_is_not_waited_for(void **state)
 	wait_for(&busy);
 }
 
-/* What its contexts took counts, and nothing of what another model makes a lane grow while it is prepared. */
+/* The growth of the threads counts for a model with instances; without instances it is another model's. */
 static void only_instances_count(void **state)
 {
 	orders[0] = orders[1] = MAKE;
@@ -462,6 +460,43 @@ static void without_instances_none_count(void **state)
 	poll_until(INF_MODEL_UNLOADED);
 }
 
+static void illegal_moves_are_refused(void **state)
+{
+	inf_model_set_state(model, INF_MODEL_ABANDONED);
+	assert_int_equal(model->state, INF_MODEL_LOADING);
+	inf_model_unload(model);
+	assert_int_equal(model->state, INF_MODEL_LOADING);
+	assert_true(inf_model_is_loading(model) && !inf_model_is_loaded(model));
+	begin();
+	poll_until(INF_MODEL_READY);
+	inf_model_set_state(model, INF_MODEL_UNLOADED);
+	assert_int_equal(model->state, INF_MODEL_READY);
+	inf_model_set_state(model, INF_MODEL_FAILED);
+	assert_int_equal(model->state, INF_MODEL_READY);
+	inf_model_unload(model);
+	poll_until(INF_MODEL_UNLOADED);
+}
+
+/* A loaded model stays loaded when its backend is given up or another variant succeeds it, and can be unloaded. */
+static void loaded_states_come_back(void **state)
+{
+	static const enum inf_model_state moves[] = { INF_MODEL_SUCCEEDED, INF_MODEL_READY, INF_MODEL_SUCCEEDED,
+		INF_MODEL_ABANDONED, INF_MODEL_READY, INF_MODEL_ABANDONED };
+	begin();
+	poll_until(INF_MODEL_READY);
+	for (size_t i = 0; i < ET_ARRAY_LEN(moves); i++) {
+		inf_model_set_state(model, moves[i]);
+		assert_int_equal(model->state, moves[i]);
+		assert_true(inf_model_is_loaded(model));
+	}
+	inf_model_set_state(model, INF_MODEL_SUCCEEDED); /* it has lost its backend */
+	assert_int_equal(model->state, INF_MODEL_ABANDONED);
+	until_tasks_end();
+	inf_model_unload(model);
+	poll_until(INF_MODEL_UNLOADED);
+	assert_int_equal(n_unloaded, 1);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -473,6 +508,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_later_one_tries_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_busy_worker_is_not_waited_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(only_instances_count, setup, teardown),
+		cmocka_unit_test_setup_teardown(illegal_moves_are_refused, setup_without_instances, teardown),
+		cmocka_unit_test_setup_teardown(loaded_states_come_back, setup_without_instances, teardown),
 		cmocka_unit_test_setup_teardown(without_instances_none_count, setup_without_instances, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

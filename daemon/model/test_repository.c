@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What many clients, or one with much, have the repository do: all of it is done, and nothing of it keeps the loop. */
+/* The repository under many requests, and requests with much memory: all is done, and the loop is never kept long. */
 #include "daemon/model/repository_internal.h"
 
 #include "config/config.h"
 #include "daemon/queue/queues.h"
 #include "daemon/model/model.h"
-#include "daemon/loop/stall_watchdog.h"
+#include "daemon/queue/stuck.h"
 #include "runtime/platform/platform.h"
 
 #include <pthread.h>
@@ -24,7 +24,7 @@ struct world {
 	struct inf_config config;
 	struct et_registry registry;
 	struct inf_queues queues;
-	struct inf_stall_watchdog watchdog;
+	struct inf_stuck_workers stuck;
 	struct et_log log;
 	struct inf_helper *helper;
 	struct inf_repository *repository;
@@ -60,13 +60,13 @@ static void begin(struct world *w, const char *folder)
 	pthread_cond_init(&w->changed, NULL);
 	inf_config_init(&w->config);
 	snprintf(w->config.models, sizeof(w->config.models), "%s", folder);
-	inf_stall_watchdog_init(&w->watchdog);
+	inf_stuck_init(&w->stuck);
 	assert_int_equal(inf_helper_new(&w->helper, notify, w), 0);
 	const struct inf_repository_options options = { .config = &w->config,
 		.registry = &w->registry,
 		.shared_pages = et_platform_page_allocator(),
 		.queues = &w->queues,
-		.watchdog = &w->watchdog,
+		.stuck = &w->stuck,
 		.helper = w->helper,
 		.log = &w->log,
 		.notify = notify,
@@ -79,7 +79,7 @@ static void end(struct world *w)
 	assert_true(inf_repository_is_idle(w->repository));
 	inf_helper_free(w->helper);
 	inf_repository_free(w->repository);
-	inf_stall_watchdog_deinit(&w->watchdog);
+	inf_stuck_deinit(&w->stuck);
 	inf_config_deinit(&w->config);
 	pthread_cond_destroy(&w->changed);
 	pthread_mutex_destroy(&w->lock);
@@ -94,7 +94,8 @@ static void answered(void *arg, int rc, const struct inf_variants *models, size_
 	w.order[w.n_answers++] = *(int *)arg;
 }
 
-/* However many questions one look answers, the loop comes to other things in between; each is answered once, in order. */
+/* A scan that answers many callers lets the loop handle other events in between; each caller is answered once, in
+ * order. */
 static void test_many_questions(void **state)
 {
 	char folder[] = "/tmp/test_repository.XXXXXX";
@@ -134,7 +135,7 @@ static void let_regions_go(int n, size_t n_bytes)
 	}
 }
 
-/* Little memory goes at once, but not as much of it as a client likes. */
+/* The loop frees a little memory itself, but not more of it in small pieces than a limit. */
 static void test_many_regions(void **state)
 {
 	enum { N = 100, N_BYTES = 256 << 10 };
@@ -154,7 +155,7 @@ static void test_many_regions(void **state)
 
 static uint32_t n_looked_up;
 
-/* Stands where the daemon looks an operator up (meson.build). */
+/* The linker puts this in place of et_kernel_table_find (meson.build). */
 const struct et_kernel *__wrap_et_kernel_table_find(const struct et_kernel_table *table, const char *name);
 const struct et_kernel *__real_et_kernel_table_find(const struct et_kernel_table *table, const char *name);
 const struct et_kernel *__wrap_et_kernel_table_find(const struct et_kernel_table *table, const char *name)
@@ -168,7 +169,7 @@ static struct inf_model *loaded(struct et_program *program, uint32_t method, boo
 	struct inf_model *s = inf_model_new(&w.queues, &w.repository->events, et_platform_page_allocator(), &w.log, "m",
 		"1", et_program_method_at(program, method)->name);
 	assert_non_null(s);
-	s->state = INF_MODEL_READY;
+	inf_model_set_state(s, INF_MODEL_READY);
 	s->backend = strdup("portable");
 	s->path = strdup("m.pte");
 	s->is_uploaded = is_uploaded;
@@ -185,7 +186,7 @@ static void note_opened(struct inf_open *open, enum inf_status status, const cha
 	opened = model;
 }
 
-/* How many operators are looked up while the second method of a program that is there is opened. */
+/* How many operators are looked up while the second method of a loaded program is opened. */
 static uint32_t open_beside(struct et_program *program, bool is_uploaded)
 {
 	begin(&w, "/");
@@ -211,8 +212,8 @@ static uint32_t open_beside(struct et_program *program, bool is_uploaded)
 	return n;
 }
 
-/* A program of the folder has the operators beside a method looked up, for what is told of it. One of a client's may have
- * millions, which would keep the loop. */
+/* Opening a method of a program of the folder looks up the operators of its other methods, for the diagnostics. An
+ * uploaded program may have millions of operators, which would block the loop: none are looked up. */
 static void test_another_method(void **state)
 {
 	struct et_source source;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The repository's folder: which models and versions it holds, and what can't be a name. */
+/* The models' folder: which models and versions it holds, and which names are refused. */
 #include "daemon/model/variant.h"
 
 #include "runtime/base/checked.h"
@@ -87,7 +87,7 @@ static void test_find(void **state)
 	expect("nothing", "", "", 0, NULL);
 }
 
-/* A folder that we may not read is not one that is not there. */
+/* A folder that this process may not read does not count as absent. */
 static void test_denied(void **state)
 {
 	char path[128], own[128];

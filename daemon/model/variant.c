@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Looking into the files of a model: which of them can run here, and which is best.
+/* Inspecting the variants of a model: which of them can run here, and which comes first.
  *
- * What a program needs is read from the names of its delegates and operators alone, and asked of its backends; no Plan
- * is made here. Where the files are is folder.c's. */
+ * An inspection compares the names of a program's delegates and operators with those that this daemon has, and asks the
+ * backends about their payloads; it makes no Plan. A variant that passes may still fail to load. folder.c finds the
+ * files. */
 #include "daemon/model/variant.h"
 #include "daemon/base/text.h"
-#include "delegates/backend_ids.h"
+#include "delegates/known_delegates.h"
 #include "delegates/plugin/proxy/plugin.h"
 
 #include "runtime/base/checked.h"
@@ -29,10 +30,10 @@ static const struct et_backend_entry *find_backend(const struct et_registry *reg
 	return NULL;
 }
 
-/* Place of a backend in the order: by its own name, or by the kind of its first device. */
-static uint32_t rank_of(const struct inf_inspect_options *o, const struct et_backend_entry *entry)
+/* The place of a backend in the configured order, by its own name or by the kind of its first device. */
+static uint32_t backend_rank(const struct inf_inspect_options *o, const struct et_backend_entry *entry)
 {
-	struct et_device device = { .struct_size = sizeof(device) };
+	struct et_device device = { 0 };
 	const char *kind = "", *name = entry ? entry->ops->name : "portable";
 	if (entry && entry->ops->n_devices(entry->backend) > 0) {
 		entry->ops->device(entry->backend, 0, &device);
@@ -52,8 +53,8 @@ static void list_available(const struct et_registry *registry, char *to, size_t 
 		n += inf_text(to + n, room - n, "%s%s", i ? ", " : "", registry->backends[i].ops->id);
 }
 
-/* The distinct delegates of all methods, as backends of the registry. False: `reason` names one that is missing, of the
- * method @meant (NULL: none is); those of others are theirs to miss. */
+/* Collect the distinct backends that the delegates of all methods need. False: the method @meant (NULL: none) needs a
+ * backend that is missing, and `reason` names it. Backends that only other methods need may be missing. */
 static bool find_delegates(struct inf_variant *v, const struct inf_inspect_options *o,
 	const struct et_method_spec *meant, const struct et_backend_entry **ret_entries, size_t *ret_n)
 {
@@ -68,7 +69,7 @@ static bool find_delegates(struct inf_variant *v, const struct inf_inspect_optio
 				continue;
 			if (!entry) {
 				list_available(o->registry, available, sizeof(available));
-				v->is_missing = true;
+				v->failure = INF_LOAD_FAILURE_MISSING;
 				char known[320];
 				et_known_delegate_text(method->delegates[d].id, known, sizeof(known));
 				inf_text(v->reason, sizeof(v->reason),
@@ -98,9 +99,9 @@ struct et_options inf_model_options(const struct inf_config_model_options *from,
 	return options;
 }
 
-/* False: `reason` says why this payload can't be run here. A backend that can't be asked now is asked by compile. */
-static bool probe_one(struct inf_variant *v, const struct inf_inspect_options *o, const struct et_backend_entry *entry,
-	const struct et_method_spec *method, uint32_t index)
+/* False: `reason` says why this payload can't run here. Where the backend can't be asked now, its compile will tell. */
+static bool probe_payload(struct inf_variant *v, const struct inf_inspect_options *o,
+	const struct et_backend_entry *entry, const struct et_method_spec *method, uint32_t index)
 {
 	struct et_option room[INF_CONFIG_MODEL_OPTIONS_MAX];
 	struct et_options options = inf_model_options(o->options, room);
@@ -124,7 +125,9 @@ static bool probe_one(struct inf_variant *v, const struct inf_inspect_options *o
 	return readiness != ET_READINESS_NO;
 }
 
-static bool is_brought_by(const struct et_registry *registry, const char *op_name, const struct et_backend *backend)
+/* Whether @op_name is implemented by the plug-in of @backend. */
+static bool is_plugin_operator(const struct et_registry *registry, const char *op_name,
+	const struct et_backend *backend)
 {
 	for (size_t i = 0; i < registry->n_tables; i++) {
 		const struct et_kernel *kernel = et_kernel_table_find(registry->tables[i], op_name);
@@ -141,7 +144,7 @@ bool inf_method_uses(const struct et_registry *registry, const struct et_method_
 		if (strcmp(method->delegates[d].id, entry->ops->id) == 0)
 			return true;
 	for (uint32_t i = 0; i < method->n_operators; i++)
-		if (is_brought_by(registry, method->operators[i], entry->backend))
+		if (is_plugin_operator(registry, method->operators[i], entry->backend))
 			return true;
 	return false;
 }
@@ -154,7 +157,7 @@ static bool has_operator(const struct et_registry *registry, const char *name)
 	return false;
 }
 
-/* Nothing is asked that may take long: a backend may still refuse a payload. */
+/* Compares names only, which is quick: a backend may still refuse a payload. */
 static bool may_run(const struct et_registry *registry, const struct et_method_spec *method)
 {
 	if (method->why_not)
@@ -179,28 +182,29 @@ uint32_t inf_count_other_methods(const struct et_registry *registry, const struc
 	return n;
 }
 
-static bool is_well(struct inf_variant *v, const struct et_backend_entry *entry)
+/* Whether the backend is up; else `reason`. */
+static bool check_health(struct inf_variant *v, const struct et_backend_entry *entry)
 {
 	struct et_diag diag = { "" };
 	if (!entry->ops->health || entry->ops->health(entry->backend, &diag) == ET_OK)
 		return true;
-	v->is_down = true;
+	v->failure = INF_LOAD_FAILURE_DOWN;
 	inf_text(v->reason, sizeof(v->reason), "backend '%s' %s; 'inferctl restart %s' gives it another chance",
 		entry->ops->name, diag.text, entry->ops->name);
 	return false;
 }
 
-/* Whether the backends are well and can run the payloads of @method (NULL: of none); else `reason`. */
+/* Whether the backends are up and can run the payloads of @method (NULL: no payloads); else `reason`. */
 static bool ask_backends(struct inf_variant *v, const struct inf_inspect_options *o,
 	const struct et_method_spec *method)
 {
 	for (size_t i = 0; method && i < o->registry->n_backends; i++)
 		if (inf_method_uses(o->registry, method, &o->registry->backends[i]) &&
-			!is_well(v, &o->registry->backends[i]))
+			!check_health(v, &o->registry->backends[i]))
 			return false;
 	for (uint32_t d = 0; method && d < method->n_delegates; d++) {
 		const struct et_backend_entry *entry = find_backend(o->registry, method->delegates[d].id);
-		if (entry && !probe_one(v, o, entry, method, d))
+		if (entry && !probe_payload(v, o, entry, method, d))
 			return false;
 	}
 	return true;
@@ -213,7 +217,7 @@ static enum et_status open_file(struct et_source *ret_source, int fd, const char
 		      : et_platform_source_import(ret_source, fd, n_bytes, path, o->cache_dir, diag);
 }
 
-/* The data files of all variants, or NULL and @diag. */
+/* Open the data files, which all variants share; NULL: *ret_status and @diag. */
 static struct et_platform_data *open_data(const struct inf_variants *v, const struct inf_inspect_options *o,
 	enum et_status *ret_status, struct et_diag *diag)
 {
@@ -222,7 +226,7 @@ static struct et_platform_data *open_data(const struct inf_variants *v, const st
 	if (v->has_too_much_data)
 		status = et_fail(diag, ET_E_NOT_SUPPORTED, "there are more than %d data files (.ptd) beside it",
 			ET_PLATFORM_MAX_DATA);
-	/* the one added last is asked first */
+	/* names are looked up in the last added file first */
 	for (uint32_t i = v->data_ids.n; i-- > 0 && status == ET_OK;) {
 		const struct inf_data_file *file = &v->data[i];
 		const char *name = strrchr(file->path, '/');
@@ -248,7 +252,7 @@ static enum et_status open_program(struct inf_variant *v, struct et_platform_dat
 	if (status != ET_OK)
 		return status;
 	source.tenant = v->fd >= 0 ? o->tenant : 0;
-	/* A client's own program is gone soon, and its user would fill the folder. */
+	/* An uploaded program is not kept for long, and its user could fill the store. */
 	if (o->store && v->fd < 0)
 		status = et_platform_store_bind(o->store, &source, et_platform_data_table(data), v->path, diag);
 	if (status == ET_OK && et_platform_data_table(data))
@@ -264,16 +268,26 @@ static enum et_status open_program(struct inf_variant *v, struct et_platform_dat
 	return status;
 }
 
-static bool is_transient(enum et_status status)
+/* A file that can't be opened lacks no backend or operator: a format that is not supported is the file's fault. */
+static enum inf_load_failure open_failure(enum et_status status)
 {
-	return status == ET_E_MEMORY_ALLOCATION_FAILED || status == ET_E_OUT_OF_RESOURCES;
+	enum inf_load_failure failure = inf_load_failure_of(status);
+	return failure == INF_LOAD_FAILURE_MISSING ? INF_LOAD_FAILURE_BROKEN : failure;
 }
 
-/* Who reads the reason is told the file's name before it. */
+/* The client reads the file's name before the reason, so the reason does not repeat it. */
 static const char *without_path(const char *text, const char *path)
 {
 	size_t n = strlen(path);
 	return strncmp(text, path, n) == 0 && strncmp(text + n, ": ", 2) == 0 ? text + n + 2 : text;
+}
+
+/* `reason` is set; so is `failure`, unless the program itself is at fault. */
+static void refuse(struct inf_variant *v)
+{
+	v->program = et_program_unref(v->program);
+	if (v->failure == INF_LOAD_FAILURE_NONE)
+		v->failure = INF_LOAD_FAILURE_BROKEN;
 }
 
 static void inspect(struct inf_variant *v, struct et_platform_data *data, const struct inf_inspect_options *o)
@@ -281,11 +295,11 @@ static void inspect(struct inf_variant *v, struct et_platform_data *data, const 
 	const struct et_backend_entry *entries[INF_VARIANT_DELEGATES_MAX];
 	struct et_diag diag = { "" };
 	size_t n = 0, n_label = 0;
-	bool is_asked = !o->backend[0];
+	bool is_wanted = !o->backend[0];
 
 	enum et_status status = open_program(v, data, o, &diag);
 	if (status != ET_OK) {
-		v->is_transient = is_transient(status);
+		v->failure = open_failure(status);
 		inf_text(v->reason, sizeof(v->reason), "%s",
 			diag.text[0] ? without_path(diag.text, v->path) : et_status_text(status));
 		return;
@@ -299,30 +313,30 @@ static void inspect(struct inf_variant *v, struct et_platform_data *data, const 
 	if (meant && meant->why_not)
 		inf_text(v->reason, sizeof(v->reason), "%s", meant->why_not);
 	if (v->reason[0] || !find_delegates(v, o, meant, entries, &n)) {
-		v->program = et_program_unref(v->program);
+		refuse(v);
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
-		uint32_t rank = rank_of(o, entries[i]);
+		uint32_t rank = backend_rank(o, entries[i]);
 		v->rank = rank > v->rank ? rank : v->rank;
 		if (n_label < sizeof(v->label))
 			n_label += inf_text(v->label + n_label, sizeof(v->label) - n_label, "%s%s", i ? "+" : "",
 				entries[i]->ops->name);
-		is_asked = is_asked || strcmp(entries[i]->ops->name, o->backend) == 0 ||
-			   strcmp(entries[i]->ops->id, o->backend) == 0;
+		is_wanted = is_wanted || strcmp(entries[i]->ops->name, o->backend) == 0 ||
+			    strcmp(entries[i]->ops->id, o->backend) == 0;
 	}
 	if (!n) {
-		v->rank = rank_of(o, NULL);
+		v->rank = backend_rank(o, NULL);
 		inf_text(v->label, sizeof(v->label), "portable");
-		is_asked = is_asked || strcmp(o->backend, "portable") == 0;
+		is_wanted = is_wanted || strcmp(o->backend, "portable") == 0;
 	}
-	if (!is_asked && strcmp(v->label, o->backend))
+	if (!is_wanted && strcmp(v->label, o->backend))
 		inf_text(v->reason, sizeof(v->reason), "it is for %s, not '%.100s'", v->label, o->backend);
 	if (v->reason[0] || !ask_backends(v, o, meant))
-		v->program = et_program_unref(v->program);
+		refuse(v);
 }
 
-static int by_rank(const void *a, const void *b)
+static int compare_rank(const void *a, const void *b)
 {
 	const struct inf_variant *x = a, *y = b;
 	if (x->rank != y->rank)
@@ -339,14 +353,14 @@ void inf_variants_inspect(struct inf_variants *v, const struct inf_inspect_optio
 		if (data) {
 			inspect(&v->items[i], data, options);
 		} else {
-			v->items[i].is_transient = is_transient(status);
+			v->items[i].failure = open_failure(status);
 			inf_text(v->items[i].reason, sizeof(v->items[i].reason), "%s", diag.text);
 		}
 	}
-	et_platform_data_unref(data); /* the programs have references */
+	et_platform_data_unref(data); /* the programs keep references */
 	if (v->n)
-		qsort(v->items, v->n, sizeof(*v->items), by_rank);
-	for (uint32_t i = 0; i < v->n; i++) /* they have moved */
+		qsort(v->items, v->n, sizeof(*v->items), compare_rank);
+	for (uint32_t i = 0; i < v->n; i++) /* sorting has moved the paths */
 		v->items[i].file = strrchr(v->items[i].path, '/') ? strrchr(v->items[i].path, '/') + 1
 								  : v->items[i].path;
 }

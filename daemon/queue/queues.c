@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All queues.
+/* The calls that concern all queues.
  *
- * What concerns each by itself is the pool's (daemon/queue/worker.c); here is only what asks all of them. Their number does
- * not change between start and end, so there is nothing to lock. */
+ * Calls for one queue are its pool's (pool.c). The number of queues does not change between start and end, so there is
+ * nothing to lock. */
 #include "daemon/queue/queues.h"
 
 uint32_t inf_queues_n_workers(const struct inf_queues *queues)

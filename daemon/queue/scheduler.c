@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The order in which waiting requests run.
  *
- * Priority class first. Inside a class the user who has used the queue least, in time divided by weight, and of that
- * user's connections the one that has: start-time fair queueing (Goyal, Vin, Cheng 1996) on two levels. Inside a
- * connection the earliest deadline, then first come. Two levels, because a client decides how many connections it
- * makes and an administrator what its user gets.
+ * The priority class comes first. Inside a class, the user comes first who has used the queue least, in time
+ * divided by weight; of that user's connections, the one that has used it least: start-time fair queueing (Goyal,
+ * Vin, Cheng 1996) on two levels. Inside a connection the earliest deadline comes first, then the earliest arrival.
+ * There are two levels because a client decides how many connections it makes, and an administrator decides the
+ * share of each user.
  *
- * Virtual time grows when an item is taken, by the item's guessed cost, and is corrected when the item leaves: who has
- * many requests in flight must not be taken for one that used nothing. Who comes back after having nothing to do
- * begins where the others are, so that idleness earns no credit. Each class keeps its own times: what somebody used
- * in a higher class was there for nobody below, and must not keep him from his share of what is.
- * Virtual times are compared by their difference, so they may wrap.
+ * Virtual time grows by the item's guessed cost when the item is taken, and is corrected when the item leaves.
+ * Otherwise a client with many requests in flight would seem to have used nothing. A client that returns after an
+ * idle time begins at the virtual time of the others, so that idleness earns no credit. Each class has its own
+ * virtual times: time that a user has used in a higher class was not available to lower classes, and must not
+ * reduce the user's share there. Virtual times are compared by their difference, so they may wrap.
  *
- * What must always be true: of two users (or two connections of one user) who both have something waiting in a class
- * all the while, neither gets ahead of the other, in time divided by weight, by more than one item of each for each core,
- * and half of one more.
+ * What must always be true: of two users (or two connections of one user) who both have items waiting in a class
+ * all the time, neither gets ahead of the other, in time divided by weight, by more than one item of each for each
+ * core, and half of one more.
  *
- * Ageing is by turns rather than by raising priorities: one take in INF_AGED_TURN goes to the oldest item that
- * waited too long. The bound follows by counting (scheduler.h), the other turns keep the order of priority
- * under any overload, and the time is charged like any other, so that shares stay what they are.
+ * Ageing works by turns, not by raised priorities: one take in INF_AGED_TURN goes to the oldest item that waited
+ * too long. The bound follows by counting (scheduler.h), the other turns keep the order of priority under any
+ * overload, and the time is charged as usual, so that shares do not change.
  *
- * Width: an item that gains from it runs on all cores, but only while it is alone. It is then given to the
- * worker that owns the wide lane and nothing else starts until it leaves, so cores are never handed out
- * twice; unless it does not come to an end of an instruction, and then (inf_sched_single_core) cores had better be
- * shared by the kernel than not at all. It is charged for no more than its guess: nobody waited when it was
- * given all cores, and where one of them is busy with something else the others wait for it. Half a second of
- * that, times the cores, kept a client from everything for ten. */
+ * All cores: an item that gains from them runs on all cores, but only while it is alone. It is then given to the
+ * worker that owns the thread set over all cores, and nothing else starts until it leaves, so a core is never given
+ * twice. The exception is an item that does not end its instruction: then (inf_sched_single_core) others start
+ * beside it, and the kernel shares the cores. An item on all cores is charged for at most its guess. No other item
+ * waited when it got all cores, and where one core is busy with something else, the item's other threads wait for
+ * it: half a second of that, times the cores, once kept a client from its share for ten seconds. */
 #include "daemon/queue/scheduler.h"
 
 #include "runtime/base/checked.h"
@@ -45,7 +46,7 @@ static bool is_less(uint64_t a, uint64_t b)
 	return (int64_t)(a - b) < 0;
 }
 
-/* No deadline is the latest one. */
+/* An item without a deadline comes after all items with one. */
 static bool is_earlier(const struct inf_item *a, const struct inf_item *b)
 {
 	if (a->deadline_ns != b->deadline_ns)
@@ -108,7 +109,7 @@ void inf_stream_init(struct inf_stream *stream)
 
 /* --- waiting -------------------------------------------------------------------------------------- */
 
-/* One more waits; who had nothing begins at @begin_ns. */
+/* One more item waits. A group or flow that had no item begins at @begin_ns. */
 static void add_waiting(struct inf_use *use, uint64_t begin_ns)
 {
 	if (!use->n_waiting && !use->n_running && is_less(use->virtual_ns, begin_ns))
@@ -230,7 +231,7 @@ struct inf_item *inf_sched_take_expired(struct inf_sched *sched, uint64_t now_ns
 
 /* --- running -------------------------------------------------------------------------------------- */
 
-/* What @ns of a core are in virtual time. */
+/* The virtual time of @ns on one core. */
 static uint64_t for_flow(const struct inf_item *item, uint64_t ns)
 {
 	return ns * VIRTUAL_SCALE / item->flow->weight;
@@ -241,9 +242,9 @@ static uint64_t for_group(const struct inf_item *item, uint64_t ns)
 	return ns * VIRTUAL_SCALE / atomic_load_explicit(&item->flow->group->weight, memory_order_relaxed);
 }
 
-/* Whether who used @virtual_ns is as good as who used @least_ns, when @cost is what the one's next item will take: ahead by
- * less than half of that. Equal requests never take quite the same time, and whoever's took a little longer would be
- * passed over for a whole round. */
+/* Whether a flow or group at @virtual_ns counts as equal to the one at @least_ns, the least: it is ahead by at most
+ * half of @cost, the cost of its next item. Equal requests never take exactly the same time, and a client whose
+ * request took a little longer would be passed over for a whole round. */
 static bool is_level(uint64_t virtual_ns, uint64_t least_ns, uint64_t cost)
 {
 	return !is_less(least_ns + cost / 2, virtual_ns);
@@ -254,7 +255,7 @@ static struct inf_flow_class *flow_at(const struct et_list_node *node)
 	return ET_CONTAINER_OF(node, struct inf_flow_class, node);
 }
 
-/* The first of a group: of those flows that used least, the earlier first item. */
+/* The first item of a group: of the flows that used least, the earliest first item. */
 static struct inf_item *first_of_group(const struct inf_group_class *group)
 {
 	struct inf_item *best = NULL;
@@ -278,7 +279,7 @@ static struct inf_group_class *group_at(const struct et_list_node *node)
 	return ET_CONTAINER_OF(node, struct inf_group_class, node);
 }
 
-/* The same for a class and its groups; NULL: nothing waits in it. */
+/* The same for a class and its groups; NULL: no item waits in it. */
 static struct inf_item *first_of_class(const struct et_list_node *groups)
 {
 	struct inf_item *best = NULL;
@@ -289,7 +290,7 @@ static struct inf_item *first_of_class(const struct et_list_node *groups)
 			least_ns = group_at(node)->use.virtual_ns;
 	for (node = groups->next; node != groups; node = node->next) {
 		struct inf_item *item = first_of_group(group_at(node));
-		if (!item) /* can't be: who used least is level with himself */
+		if (!item) /* can't be: the flow that used least is level with itself */
 			continue;
 		if (is_level(group_at(node)->use.virtual_ns, least_ns, for_group(item, item->cost_ns)) &&
 			(!best || is_earlier(item, best)))
@@ -298,7 +299,7 @@ static struct inf_item *first_of_class(const struct et_list_node *groups)
 	return best;
 }
 
-/* Whoever comes now begins where the one is who is served. */
+/* New flows or groups begin at the virtual time of the one that is served now. */
 static void advance(uint64_t *begin_ns, const struct inf_use *served)
 {
 	if (is_less(*begin_ns, served->virtual_ns))
@@ -341,7 +342,7 @@ struct inf_item *inf_sched_take(struct inf_sched *sched, bool is_all_cores_owner
 		}
 	}
 
-	if (!item) /* can't be: something waits, so some class has a first */
+	if (!item) /* can't be: an item waits, so a class has a first item */
 		return NULL;
 	struct inf_use *flow = &item->flow->classes[item->priority_class].use;
 	struct inf_use *group = &item->flow->group->classes[item->priority_class].use;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The scheduler under anything: random requests, cancellations and deadlines, held against what must always be true.
- * (What it should decide in particular is in tests/scenario.) */
+/* The scheduler under random load: random requests, cancellations and deadlines, checked against what must always
+ * be true. (tests/scenario tests single decisions.) */
 #include "daemon/queue/scheduler.h"
 
 #include "runtime/base/checked.h"
@@ -63,7 +63,7 @@ static void submit(struct world *w, size_t i, uint64_t now)
 	inf_sched_submit(&w->sched, item, now);
 }
 
-/* Cores in use never exceed the workers; two of a stream never run together. */
+/* The cores in use never exceed the workers; two requests of a stream never run together. */
 static void check_running(const struct world *w)
 {
 	uint32_t used = 0;
@@ -203,7 +203,7 @@ static void test_bound(void **state)
 
 /* --- shares --------------------------------------------------------------------------------------- */
 
-/* A client that always has something waiting. */
+/* A client that always has a request waiting. */
 struct backlog {
 	struct inf_flow flow;
 	uint32_t group, max_cost;
@@ -211,8 +211,9 @@ struct backlog {
 	uint64_t used;
 };
 
-/* How far one who used @a with weight @weight_a may be ahead of one who used @b, in time by weight: what runs on the
- * cores and was guessed wrong, half a request that counts as nothing, and one more. Times are far too small for the product to overflow. */
+/* Check how far a client that used @a with weight @weight_a is ahead of one that used @b, in time divided by
+ * weight: allowed are the wrongly guessed requests on the cores, half a request that counts as level, and one more.
+ * Times are far too small for the product to overflow. */
 static void check_ahead(uint64_t a, uint64_t weight_a, uint64_t b, uint64_t weight_b, uint64_t slack)
 {
 	if (a * weight_b > b * weight_a + slack * (weight_a + weight_b))
@@ -220,8 +221,8 @@ static void check_ahead(uint64_t a, uint64_t weight_a, uint64_t b, uint64_t weig
 			(unsigned long long)weight_a, (unsigned long long)b, (unsigned long long)weight_b);
 }
 
-/* Users of any weight, each with any number of connections of any weight that ask for anything, guessed right or wrong:
- * at every moment nobody is ahead of his share, neither among users nor among the connections of one. */
+/* Users of any weight, each with any number of connections of any weight, with right and wrong guesses: at no
+ * moment is a user ahead of its share, nor a connection ahead of its share of its user's. */
 static void play_shares(uint64_t from, uint32_t n_workers)
 {
 	enum { MAX_GROUPS = 5, MAX_FLOWS = 12, MAX = 20, UNTIL = 3000, UNIT = 1000 };

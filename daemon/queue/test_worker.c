@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A worker's lanes: it stays off them while a guest is there, whatever wakes it; and the threads of the wide one rest before
- * the reply. And what a run is charged for. */
-#include "daemon/queue/worker.h"
+/* A pool: a worker does not use its thread sets while the loop thread has borrowed them, does tasks before
+ * requests, and is charged for the right time; the threads of a run on all cores rest before the reply. */
+#include "daemon/queue/pool.h"
 
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <cmocka.h>
 
-/* So many looks, or so many of them that let somebody else run: where much runs, each takes long, and few will do. */
+/* Spin so many times, or so many times with a yield: under load each takes long, and few are enough. */
 enum { N_ROUNDS = 200, N_LOOKS = 200, N_SWITCHES = 4 };
 
 struct world {
@@ -37,7 +37,7 @@ static void run_task(struct inf_task *task, struct inf_worker *worker)
 	atomic_fetch_add(&w->n_tasks, 1);
 }
 
-/* How often this thread has made way for another. */
+/* How often this thread has yielded its core. */
 static long count_switches(void)
 {
 	struct rusage use;
@@ -45,7 +45,7 @@ static long count_switches(void)
 	return use.ru_nvcsw + use.ru_nivcsw;
 }
 
-/* As a guest: have the worker woken, and give it time to come. */
+/* Runs on the loop thread: have the worker woken, and give it time to run. */
 static enum inf_segment_end run_item(void *self, struct inf_item *item, struct inf_worker *worker)
 {
 	struct world *w = self;
@@ -111,7 +111,7 @@ struct sequence {
 	struct inf_item items[2];
 	_Atomic(bool) is_held, may_go;
 	_Atomic(uint32_t) n_tasks, n_begun, n_ended;
-	bool is_late; /* a request began before the task that its serving's contexts would have come from */
+	bool is_late; /* a request began before the task that makes its model's instances */
 };
 
 static void hold(struct inf_task *task, struct inf_worker *worker)
@@ -140,8 +140,8 @@ static void count_end(void *self, struct inf_item *item, struct inf_worker *work
 	atomic_fetch_add(&((struct sequence *)self)->n_ended, 1);
 }
 
-/* A model is READY when one worker has its contexts: the others rely on doing what they were posted before they take a
- * request, one that came sooner too. */
+/* A model is READY when one worker has its instances; the other workers must do their tasks before they take a
+ * request. */
 static void test_tasks_come_first(void **state)
 {
 	struct sequence s = { .hold.run = hold, .task.run = count_task };
@@ -201,8 +201,8 @@ static void count_run(void *self, struct inf_item *item, struct inf_worker *work
 	atomic_fetch_add(&((struct run_at_hand *)self)->n_ended, 1);
 }
 
-/* Whoever watches the time is told of the deadline of what runs, too: before it has come the run may wait again, behind
- * another one that takes as long as it likes. */
+/* The deadline of a running request is reported, too: before it passes the run may wait again, behind another
+ * request that takes long. */
 static void test_deadline_of_what_runs(void **state)
 {
 	struct run_at_hand run = { false };
@@ -240,7 +240,7 @@ static void test_deadline_of_what_runs(void **state)
 	inf_pool_free(pool);
 }
 
-/* --- a delegate whose lanes count how often they are told to rest ---------------------------------------- */
+/* --- a delegate that counts how often its threads are told to rest ----------------------------------------- */
 
 struct et_worker_threads {
 	struct et_compute compute;
@@ -261,7 +261,7 @@ static uint32_t one_device(const struct et_backend *backend)
 
 static void device(const struct et_backend *backend, uint32_t index, struct et_device *ret_device)
 {
-	*ret_device = (struct et_device){ .struct_size = sizeof(*ret_device), .kind = ET_QUEUE_CPU };
+	*ret_device = (struct et_device){ .kind = ET_QUEUE_CPU };
 }
 
 static enum et_status threads_new(struct et_backend *backend, uint32_t index, uint32_t n_threads,
@@ -269,7 +269,6 @@ static enum et_status threads_new(struct et_backend *backend, uint32_t index, ui
 {
 	struct et_worker_threads *threads = calloc(1, sizeof(*threads));
 	assert_non_null(threads);
-	threads->compute.struct_size = sizeof(threads->compute);
 	threads->compute.rest = n_threads > 1 ? rest : NULL;
 	*ret_threads = threads;
 	return ET_OK;
@@ -299,8 +298,7 @@ static void note_rests(void *self, struct inf_item *item, struct inf_worker *wor
 
 static void test_threads_rest_before_the_reply(void **state)
 {
-	static const struct et_delegate_ops ops = { .struct_size = sizeof(ops),
-		.n_devices = one_device,
+	static const struct et_delegate_ops ops = { .n_devices = one_device,
 		.device = device,
 		.threads_new = threads_new,
 		.threads_free = threads_free,
@@ -330,7 +328,7 @@ static void test_threads_rest_before_the_reply(void **state)
 	inf_pool_free(w.pool);
 }
 
-/* --- what a run is charged for ---------------------------------------------------------------------- */
+/* --- the charge of a run ---------------------------------------------------------------------------- */
 
 enum { N_CHARGED = 16, BURN_NS = 5 * 1000 * 1000, PER_NS = 64 /* of virtual time, with weight 1 */ };
 
@@ -373,7 +371,7 @@ static void burned(void *self, struct inf_item *item, struct inf_worker *worker)
 	atomic_fetch_add(&c->n_ended, 1);
 }
 
-/* One processor for this thread and those that it makes; false: that can't be had. */
+/* Bind this thread and those that it starts to one processor; false: that is not permitted. */
 static bool share_one_processor(cpu_set_t *ret_before)
 {
 	cpu_set_t one;
@@ -389,9 +387,8 @@ static bool share_one_processor(cpu_set_t *ret_before)
 	return sched_setaffinity(0, sizeof(one), &one) == 0;
 }
 
-/* Each run, not only all of them together: a clock that moves by ticks says nothing of most, and a lot of some. Whoever
- * waits here does so on the worker's own processor, so that the kernel takes it away in the midst of runs: none of that is
- * charged. */
+/* Checks each run, not only their sum: a clock that counts in ticks shows nothing of most runs, and too much of
+ * some. */
 static void test_charge(void **state)
 {
 	struct charged c = { 0 };

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* inferd-delegate-check: try a delegate as inferd would use it, and as a broken file would.
+/* inferd-delegate-check: test a delegate with calls as inferd makes them, and with broken payloads.
  *
  *     inferd-delegate-check [-o KEY=VALUE]... [-n RUNS] PLUGIN.so|NAME [PROGRAM.pte]
  *
- * Loads a plug-in into a host process, or opens the delegate of that name that is compiled in; looks at what it says of
- * itself, hands it payloads that are none, and, with a program that was exported for it, payloads that were cut short and
- * changed, then runs the program and compares two runs of the same input. Both kinds have the same table, and the checks
- * are the same; only what a process of its own is asked for (its crashes, its memory) is not asked of one in this process,
- * which ends this one if it crashes. Each check is one line; the exit status is 0 if all hold, 1 if not, 2 if nothing could
- * be tried. */
+ * It loads a plug-in into a host process, or opens the built-in delegate NAME; lists its devices, and hands it
+ * garbage as payloads. With a program that was exported for the delegate, it hands it that program's payloads cut
+ * short and changed, runs the program, and compares runs of the same input. Plug-ins and built-in delegates have
+ * the same table and get the same checks, except that crashes and buffers are checked only in a host process: a
+ * built-in delegate that crashes ends this process. Each check prints one line. The exit status is 0 if all checks
+ * hold, 1 if not, 2 if the delegate could not be opened. */
 #include "delegates/delegates.h"
 #include "delegates/direct/direct.h"
 #include "delegates/plugin/proxy/plugin.h"
@@ -31,14 +31,14 @@ enum { MAX_OPTIONS = 16, MAX_IOS = 64, N_FLIPPED = 64 };
 
 struct check {
 	struct et_backend_entry entry;
-	bool is_plugin; /* else it is compiled in */
+	bool is_plugin; /* else it is built in */
 	struct et_registry registry;
 	const struct et_kernel_table *tables[ET_KERNEL_TABLES_MAX + 1];
 	struct et_log log;
 	uint32_t n_runs, n_failed;
 };
 
-/* One line, good or bad. */
+/* Print the line of one check, and count a failure. Returns @holds. */
 __attribute__((format(printf, 3, 4))) static bool say(struct check *c, bool holds, const char *format, ...)
 {
 	va_list args;
@@ -55,19 +55,19 @@ static uint32_t n_crashes(struct check *c)
 {
 	struct et_plugin_state state;
 	if (!c->is_plugin)
-		return 0; /* or nobody would ask */
+		return 0; /* a crash would have ended this process */
 	et_plugin_state(c->entry.backend, &state);
 	return state.n_crashes;
 }
 
-/* --- what it says of itself -------------------------------------------------------------------------- */
+/* --- devices ----------------------------------------------------------------------------------------- */
 
 static void check_devices(struct check *c)
 {
 	uint32_t n = c->entry.ops->n_devices(c->entry.backend);
 	say(c, n > 0, "%u device%s", n, n == 1 ? "" : "s");
 	for (uint32_t i = 0; i < n; i++) {
-		struct et_device device = { .struct_size = sizeof device };
+		struct et_device device = { 0 };
 		c->entry.ops->device(c->entry.backend, i, &device);
 		say(c, device.name[0] && device.max_in_flight, "device %u: %s, kind %s, %u runs at once", i,
 			device.name, et_queue_kind_name(device.kind), device.max_in_flight);
@@ -92,13 +92,13 @@ static void check_memory(struct check *c)
 	}
 }
 
-/* --- payloads that are none --------------------------------------------------------------------------- */
+/* --- broken payloads ---------------------------------------------------------------------------------- */
 
-/* Whether it refuses with a sentence, or takes it; in neither case may the host die. */
+/* Whether the delegate takes the payload, or refuses it with a sentence, and the host does not crash. */
 static bool survives(struct check *c, const struct et_payload *payload, bool *ret_was_taken, struct et_diag *diag)
 {
 	struct et_model *model;
-	struct et_model_info info = { .struct_size = sizeof info };
+	struct et_model_info info = { 0 };
 	uint32_t before = n_crashes(c);
 	enum et_readiness readiness;
 	struct et_diag probe = { "" };
@@ -117,22 +117,21 @@ static void check_garbage(struct check *c)
 	uint8_t bytes[4096 + ET_SOURCE_PADDING];
 	uint32_t random = 1;
 	for (size_t k = 0; k < 2 * ET_ARRAY_LEN(sizes); k++) {
-		struct et_payload payload = { .struct_size = sizeof payload,
-			.bytes = bytes,
-			.n_bytes = sizes[k / 2],
-			.method = "forward",
-			.n_args = 2 };
+		struct et_payload payload = {
+			.bytes = bytes, .n_bytes = sizes[k / 2], .method = "forward", .n_args = 2
+		};
 		struct et_diag diag;
 		bool was_taken;
 		for (size_t i = 0; i < sizeof bytes; i++)
 			bytes[i] = k % 2 ? (uint8_t)((random = random * 1664525 + 1013904223) >> 24) : 0;
 		bool holds = survives(c, &payload, &was_taken, &diag);
 		say(c, holds && !was_taken, "%zu %s bytes: %s", sizes[k / 2], k % 2 ? "random" : "zero",
-			was_taken ? "taken for a payload" : diag.text);
+			was_taken ? "accepted as a payload" : diag.text);
 	}
 }
 
-/* The program's own payloads, cut and changed: refused or taken, but survived. */
+/* Hand over the program's own payloads, cut short and changed. The delegate may refuse or accept them, but not
+ * crash. */
 static void check_changed(struct check *c, const struct et_program *program, const struct et_method_spec *method,
 	uint32_t index)
 {
@@ -148,7 +147,8 @@ static void check_changed(struct check *c, const struct et_program *program, con
 		payload.bytes = bytes;
 		memcpy(bytes, whole.bytes, whole.n_bytes);
 		random = random * 1664525 + 1013904223;
-		size_t near = whole.n_bytes < 256 || k % 4 == 3 ? whole.n_bytes : 256; /* headers come first */
+		/* mostly in the first bytes, where headers are */
+		size_t near = whole.n_bytes < 256 || k % 4 == 3 ? whole.n_bytes : 256;
 		if (k % 2)
 			payload.n_bytes = (size_t)((uint64_t)random * whole.n_bytes >> 32);
 		else if (near)
@@ -157,8 +157,8 @@ static void check_changed(struct check *c, const struct et_program *program, con
 		n_taken += was_taken;
 	}
 	free(bytes);
-	say(c, n_survived == N_FLIPPED, "%u changed payloads: %u survived, %u of them not noticed", N_FLIPPED,
-		n_survived, n_taken);
+	say(c, n_survived == N_FLIPPED, "%u changed payloads: handled %u, accepted %u of them", N_FLIPPED, n_survived,
+		n_taken);
 }
 
 /* --- runs ---------------------------------------------------------------------------------------------- */
@@ -215,7 +215,7 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Inputs and outputs lie in one memory file, as clients' do, which the delegate is told of if it can use that. */
+/* One memory file for inputs and outputs, like a client's region. It is imported if the delegate imports memory. */
 struct memory {
 	struct et_platform_mapping mapping;
 	void *handle;
@@ -260,7 +260,7 @@ static bool take_memory(struct memory *memory, size_t n_bytes, void **ret_bytes)
 	return true;
 }
 
-/* Inputs of a pattern, as the Plan says; false: it has inputs that are not tensors. */
+/* Make inputs with a pattern, and outputs, of the Plan's sizes. False: it has too many, or some are not tensors. */
 static bool make_ios(const struct et_plan_info *info, struct et_io *ios, struct memory *memory)
 {
 	const struct et_io_info *infos[] = { info->inputs, info->outputs };
@@ -301,7 +301,7 @@ static void check_run(struct check *c, struct et_plan *plan)
 	is_ready = is_ready && et_plan_prepare(plan, 0, thread_sets, &diag) == ET_OK &&
 		   et_method_new(&method, plan, et_platform_allocator(), &diag) == ET_OK &&
 		   et_frame_new(&frame, plan, et_platform_allocator(), et_platform_page_allocator(), &diag) == ET_OK;
-	if (say(c, is_ready, "contexts %s", diag.text)) {
+	if (say(c, is_ready, "instances %s", diag.text)) {
 		struct et_run run = {
 			.method = method, .frame = frame, .inputs = ios, .outputs = ios + info->n_inputs
 		};
@@ -318,7 +318,7 @@ static void check_run(struct check *c, struct et_plan *plan)
 			n_same += !n_first || memcmp(kept, first->tensor.data, n_first) == 0;
 		}
 		qsort(times, c->n_runs, sizeof *times, by_size);
-		say(c, n_good == c->n_runs, "%u runs, %u good; p50 %.1f us; %llu bytes copied each; %s", c->n_runs,
+		say(c, n_good == c->n_runs, "%u runs, %u succeeded; p50 %.1f us; %llu bytes copied each; %s", c->n_runs,
 			n_good, (double)times[c->n_runs / 2] / 1000, (unsigned long long)run.n_copied_bytes,
 			run.diag.text);
 		if (!info->is_stateful)
@@ -389,24 +389,22 @@ static int help(void)
 {
 	fputs(usage_line, stdout);
 	fputs("\n"
-	      "Try a delegate as inferd would use it, and as a broken file would: a plug-in in a host\n"
-	      "process, or, by its name (xnnpack), one that is compiled in; with payloads that are none "
-	      "and,\n"
-	      "where a program was exported for it, with payloads cut short and changed; then run the\n"
-	      "program, and compare runs of the same input.\n"
+	      "Test a delegate: a plug-in, in a host process, or a built-in delegate by its name\n"
+	      "(xnnpack). Hand it garbage as payloads. With a program that was exported for it, hand it\n"
+	      "that program's payloads cut short and changed, run the program, and compare runs of the\n"
+	      "same input.\n"
 	      "\n"
-	      "  -o, --option KEY=VALUE  an option, as in its section of inferd.conf; may be repeated\n"
-	      "  -n, --runs RUNS         of the program (20)\n"
-	      "  -h, --help              this text\n"
+	      "  -o, --option KEY=VALUE  an option, as in the delegate's section of inferd.conf; may be repeated\n"
+	      "  -n, --runs RUNS         how often to run the program (20)\n"
+	      "  -h, --help              print this text\n"
 	      "\n"
-	      "INFERD_DELEGATE_HOST names another inferd-delegate-host than the installed one. Each check is "
-	      "one\n"
-	      "line. Status 0: the delegate conforms; 1: it does not; 2: it could not be tried.\n",
+	      "INFERD_DELEGATE_HOST names another inferd-delegate-host than the installed one. Each check prints\n"
+	      "one line. Exit status 0: the delegate conforms; 1: it does not; 2: it could not be opened.\n",
 		stdout);
 	return 0;
 }
 
-/* What is compiled in by that name, or else the plug-in there. */
+/* Open the built-in delegate with that name, or else the plug-in at that path. */
 static enum et_status open_delegate(struct check *c, struct et_plugin_config *config, struct et_diag *diag)
 {
 	static char path[PATH_MAX];
@@ -417,10 +415,9 @@ static enum et_status open_delegate(struct check *c, struct et_plugin_config *co
 		if (strcmp(et_delegates[i]->name, config->path) == 0)
 			table = et_delegates[i];
 	c->is_plugin = !table;
-	/* dlopen would look for a name without a slash among the system's libraries. */
+	/* an absolute path: dlopen searches for a name without a slash among the system's libraries */
 	if (!table && !realpath(config->path, path))
-		return et_fail(diag, ET_E_NOT_FOUND, "%s, and no delegate of that name is compiled in",
-			strerror(errno));
+		return et_fail(diag, ET_E_NOT_FOUND, "%s, and no built-in delegate has that name", strerror(errno));
 	config->path = table ? config->path : path;
 	if (!table)
 		return et_plugin_open(&c->entry, config, et_platform_allocator(), &c->log, diag);
@@ -454,7 +451,7 @@ int main(int argc, char **argv)
 	if (optind >= argc || argc - optind > 2 || !c.n_runs || c.n_runs > 1000000)
 		return usage();
 	config.path = argv[optind];
-	config.host_path = getenv("INFERD_DELEGATE_HOST"); /* for trying one that is not installed */
+	config.host_path = getenv("INFERD_DELEGATE_HOST"); /* to use one that is not installed */
 	c.log = et_platform_log(ET_LOG_NOTICE);
 	if (open_delegate(&c, &config, &diag)) {
 		printf("FAILED  %s: %s\n", config.path, diag.text);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A delegate's table in this process: the backend and its lanes.
+/* The backend around a built-in delegate, its devices and its worker threads.
  *
- * Everything that a run needs is made before it: see run.c. What the table does not have, the runtime's table of this
- * backend does not have either, so that nothing is called that does nothing. */
+ * A function that the delegate's table lacks is NULL in the runtime's table of this backend, too, so that no
+ * function is called that does nothing. Runs allocate nothing: see run.c. */
 #include "delegates/direct/direct_internal.h"
 
 #include <string.h>
@@ -15,10 +15,10 @@ static enum et_status no_memory(struct et_diag *diag)
 enum et_status et_direct_status(int result, struct inferd_delegate_message *message, struct et_diag *diag)
 {
 	message->text[sizeof message->text - 1] = '\0';
-	return et_interface_status(result, message->text, diag);
+	return et_convert_result(result, message->text, diag);
 }
 
-/* --- what the delegate is given ------------------------------------------------------------------------ */
+/* --- the delegate's host ------------------------------------------------------------------------------- */
 
 bool et_direct_pairs_new(struct et_direct_pairs *ret_pairs, uint32_t n, struct et_pool *pool)
 {
@@ -84,7 +84,7 @@ static bool make_host(struct et_backend *b, const struct et_direct_config *confi
 		.log = host_log,
 		.alloc = host_alloc,
 		.free = host_free,
-		.flags = INFERD_DELEGATE_HAS_THREAD_SETS,
+		.flags = INFERD_DELEGATE_HAS_WORKER_THREADS,
 	};
 	if (config && config->cache_dir)
 		b->host.cache_dir = et_pool_strndup(&b->pool, config->cache_dir, strlen(config->cache_dir));
@@ -109,7 +109,8 @@ static enum et_status find_devices(struct et_backend *b, struct et_diag *diag)
 		if (b->table.devices(b->self, i, &b->devices[i]) != INFERD_DELEGATE_OK ||
 			b->devices[i].alignment > 4096 || (b->devices[i].alignment & (b->devices[i].alignment - 1)))
 			return et_fail(diag, ET_E_INTERNAL,
-				"device %u of %s is gone, or wants an alignment that is none", i, b->table.name);
+				"%s describes device %u once but not again, or its alignment is no power of two up to 4096",
+				b->table.name, i);
 	}
 	return ET_OK;
 }
@@ -123,8 +124,7 @@ static void device(const struct et_backend *b, uint32_t index, struct et_device 
 {
 	const struct inferd_delegate_device *from = &b->devices[index];
 	*ret_device = (struct et_device){
-		.struct_size = sizeof *ret_device,
-		.kind = et_interface_kind(from->kind),
+		.kind = et_convert_kind(from->kind),
 		.memory_bytes = from->memory_bytes,
 		.max_in_flight = from->max_in_flight ? from->max_in_flight : 1,
 		.n_threads = from->n_threads,
@@ -132,18 +132,18 @@ static void device(const struct et_backend *b, uint32_t index, struct et_device 
 	memcpy(ret_device->name, from->name, sizeof ret_device->name - 1);
 }
 
-/* --- lanes --------------------------------------------------------------------------------------------- */
+/* --- worker threads ------------------------------------------------------------------------------------ */
 
 static void parallel_for(void *self, et_range_fn fn, void *arg, size_t n, size_t grain)
 {
 	const struct et_worker_threads *threads = self;
-	threads->backend->table.threads_parallel_for(threads->threads, fn, arg, n, grain);
+	threads->backend->table.threads_parallel_for(threads->delegate_threads, fn, arg, n, grain);
 }
 
 static void rest(void *self)
 {
 	const struct et_worker_threads *threads = self;
-	threads->backend->table.threads_rest(threads->threads);
+	threads->backend->table.threads_rest(threads->delegate_threads);
 }
 
 static void threads_free(struct et_worker_threads *threads)
@@ -151,8 +151,8 @@ static void threads_free(struct et_worker_threads *threads)
 	if (!threads)
 		return;
 	struct et_backend *b = threads->backend;
-	if (threads->threads)
-		b->table.threads_free(threads->threads);
+	if (threads->delegate_threads)
+		b->table.threads_free(threads->delegate_threads);
 	b->allocator.free(b->allocator.self, threads, sizeof *threads);
 }
 
@@ -165,16 +165,16 @@ static enum et_status threads_new(struct et_backend *b, uint32_t index, uint32_t
 		return no_memory(diag);
 	*threads = (struct et_worker_threads){
 		.backend = b,
-		.compute = { .struct_size = sizeof threads->compute, .self = threads, .parallel_for = parallel_for },
+		.compute = { .self = threads, .parallel_for = parallel_for },
 	};
 	if (b->table.threads_rest)
 		threads->compute.rest = rest;
 	if (b->table.threads_new && index < b->n_devices && b->devices[index].kind == INFERD_DELEGATE_CPU) {
 		struct inferd_delegate_message message;
 		et_direct_message_init(&message);
-		int result = b->table.threads_new(b->self, index, n_threads, &threads->threads, &message);
+		int result = b->table.threads_new(b->self, index, n_threads, &threads->delegate_threads, &message);
 		if (result) {
-			threads->threads = NULL;
+			threads->delegate_threads = NULL;
 			threads_free(threads);
 			return et_direct_status(result, &message, diag);
 		}
@@ -187,21 +187,16 @@ static uint64_t threads_bytes(const struct et_worker_threads *threads)
 {
 	const struct inferd_delegate *table = &threads->backend->table;
 	return atomic_load_explicit(&threads->n_bytes, memory_order_relaxed) +
-	       (threads->threads && table->threads_bytes ? table->threads_bytes(threads->threads) : 0);
+	       (threads->delegate_threads && table->threads_bytes ? table->threads_bytes(threads->delegate_threads)
+								  : 0);
 }
 
 static const struct et_compute *threads_compute(struct et_worker_threads *threads)
 {
-	return threads->threads ? &threads->compute : NULL;
+	return threads->delegate_threads ? &threads->compute : NULL;
 }
 
 /* --- the backend --------------------------------------------------------------------------------------- */
-
-static enum et_status no_open(struct et_backend **ret_backend, const struct et_allocator *allocator,
-	const struct et_log *log, struct et_diag *diag)
-{
-	return et_fail(diag, ET_E_NOT_SUPPORTED, "it is open");
-}
 
 static void backend_free(struct et_backend *b)
 {
@@ -220,15 +215,15 @@ static void backend_close(struct et_backend *b)
 	backend_free(b);
 }
 
-/* What this process does not do, and what only one of its own could. */
+/* Refuse a table that only a host process can serve. */
 static enum et_status check_table(const struct inferd_delegate *table, struct et_diag *diag)
 {
 	if (table->flags & INFERD_DELEGATE_ONE_THREAD)
 		return et_fail(diag, ET_E_NOT_SUPPORTED,
-			"%s wants all calls on one thread, which only a process of its own gives it", table->name);
+			"%s wants all calls on one thread, which only a host process offers", table->name);
 	if (table->n_kernels)
 		return et_fail(diag, ET_E_NOT_SUPPORTED,
-			"%s brings operators of its own; those of a delegate that is compiled in belong to "
+			"%s brings operators of its own; the operators of a built-in delegate belong into "
 			"runtime/kernels",
 			table->name);
 	if (!table->instance_free)
@@ -237,7 +232,7 @@ static enum et_status check_table(const struct inferd_delegate *table, struct et
 	return ET_OK;
 }
 
-/* A device that takes arguments wherever they lie has nothing to copy. */
+/* Whether runs may have to copy arguments: not if every device takes them at any address. */
 static bool can_copy(const struct et_backend *b)
 {
 	bool can = false;
@@ -250,11 +245,8 @@ static void make_ops(struct et_backend *b)
 {
 	const struct inferd_delegate *table = &b->table;
 	b->ops = (struct et_delegate_ops){
-		.struct_size = sizeof b->ops,
-		.interface = ET_DELEGATE_INTERFACE,
 		.id = table->id,
 		.name = table->name,
-		.open = no_open,
 		.close = backend_close,
 		.n_devices = n_devices,
 		.device = device,
@@ -276,8 +268,8 @@ static void make_ops(struct et_backend *b)
 		.release_memory = table->buffer_import ? et_direct_release_memory : NULL,
 		.keep = table->keep ? et_direct_keep : NULL,
 		.probe = et_direct_probe,
-		.find_order = table->preferred_order && table->adopt_orders ? et_direct_find_order : NULL,
-		.take_orders = table->preferred_order && table->adopt_orders ? et_direct_take_orders : NULL,
+		.preferred_order = table->preferred_order && table->adopt_orders ? et_direct_preferred_order : NULL,
+		.adopt_orders = table->preferred_order && table->adopt_orders ? et_direct_adopt_orders : NULL,
 	};
 }
 
@@ -294,7 +286,7 @@ enum et_status et_direct_open(struct et_backend_entry *ret_entry, const struct i
 	pthread_mutex_init(&b->memories_lock, NULL);
 	et_direct_message_init(&message);
 	enum et_status status = ET_OK;
-	if (et_interface_take(&b->table, table, message.text, sizeof message.text) < 0)
+	if (et_table_copy(&b->table, table, message.text, sizeof message.text) < 0)
 		status = et_fail(diag, ET_E_INTERNAL, "%.250s", message.text);
 	if (!status)
 		status = check_table(&b->table, diag);
@@ -328,5 +320,5 @@ struct inferd_delegate_model *et_direct_model(struct et_model *model)
 
 struct inferd_delegate_worker_threads *et_direct_worker_threads(struct et_worker_threads *threads)
 {
-	return threads->threads;
+	return threads->delegate_threads;
 }

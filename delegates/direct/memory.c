@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory that a delegate with buffers of its own works on where it lies: clients' regions and the activations of
- * programs.
+/* Memory that a delegate with buffer_import uses where it lies: clients' regions and the activations of programs.
  *
- * They are made known here as they come, and imported for a device when a run on it first uses them; a run finds the one
- * that a tensor lies in by its address. Who imports holds a lock of that one memory alone, so that it happens once; others
- * read the buffer without one. What the delegate can't import it is not asked for again: runs go without. No run uses
- * memory that is being let go, which the runtime sees to, so nothing here counts runs. */
+ * The runtime makes each memory known here. It is imported for a device when a run on that device first uses it; a
+ * run finds the memory that a tensor lies in by the tensor's address. An import holds the lock of that one memory,
+ * so that it happens once; runs read the finished buffer without a lock. If the delegate can't import a memory, it
+ * is not asked again, and runs do without a buffer.
+ *
+ * What must always be true: no run uses memory that is being released. The runtime ensures this, so nothing here
+ * counts runs. */
 #include "delegates/direct/direct_internal.h"
 
 #include "runtime/base/checked.h"
@@ -18,15 +20,15 @@ struct et_direct_memory {
 	uintptr_t start;
 	size_t n_bytes, n_self;
 	int fd;
-	pthread_mutex_t lock; /* held while it is imported */
-	/* One a device: NULL until it is first used there, NONE if it can't be. */
+	pthread_mutex_t lock; /* held during an import */
+	/* For each device: NULL until it is first used there, CANNOT_IMPORT after the import failed. */
 	_Atomic(struct inferd_delegate_buffer *) buffers[];
 };
 
-static char nothing;
-#define NONE ((struct inferd_delegate_buffer *)(void *)&nothing)
+static char cannot_import;
+#define CANNOT_IMPORT ((struct inferd_delegate_buffer *)(void *)&cannot_import)
 
-/* Under the lock: the index of the first one that begins behind @at. */
+/* Under the lock: the index of the first memory that begins behind @at. */
 static uint32_t index_behind(const struct et_backend *b, uintptr_t at)
 {
 	uint32_t low = 0, high = b->n_memories;
@@ -103,7 +105,7 @@ void et_direct_release_memory(struct et_backend *b, void *handle)
 	pthread_mutex_unlock(&b->memories_lock);
 	for (uint32_t i = 0; i < b->n_devices; i++) {
 		struct inferd_delegate_buffer *buffer = atomic_load(&memory->buffers[i]);
-		if (buffer && buffer != NONE)
+		if (buffer && buffer != CANNOT_IMPORT)
 			b->table.buffer_free(buffer);
 	}
 	pthread_mutex_destroy(&memory->lock);
@@ -115,20 +117,20 @@ static struct inferd_delegate_buffer *import(struct et_backend *b, struct et_dir
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), n_bytes;
 	struct inferd_delegate_buffer *buffer = NULL;
 	if (!et_align_up(memory->n_bytes, page, &n_bytes))
-		return NONE;
+		return CANNOT_IMPORT;
 	struct inferd_delegate_memory what = {
 		.struct_size = sizeof what,
-		.kind = et_interface_memory_kind(memory->fd),
+		.kind = et_memory_kind(memory->fd),
 		.fd = memory->fd,
 		.is_written = 1,
 		.n_bytes = n_bytes,
 		.data = (void *)memory->start,
 	};
 	int result = b->table.buffer_import(b->self, device, &what, &buffer);
-	return result == INFERD_DELEGATE_OK && buffer ? buffer : NONE;
+	return result == INFERD_DELEGATE_OK && buffer ? buffer : CANNOT_IMPORT;
 }
 
-void et_direct_place(struct et_backend *b, uint32_t device, struct inferd_delegate_arg *arg)
+void et_direct_find_buffer(struct et_backend *b, uint32_t device, struct inferd_delegate_arg *arg)
 {
 	uintptr_t start = (uintptr_t)arg->data;
 	arg->fd = -1;
@@ -137,7 +139,7 @@ void et_direct_place(struct et_backend *b, uint32_t device, struct inferd_delega
 	uint32_t at = index_behind(b, start);
 	struct et_direct_memory *memory = at > 0 ? b->memories[at - 1] : NULL;
 	if (memory && !et_in_range(start - memory->start, arg->n_bytes, memory->n_bytes))
-		memory = NULL; /* it is not this run's, so it may be gone without the lock */
+		memory = NULL; /* not used by this run, so it may be released as soon as the lock is */
 	pthread_mutex_unlock(&b->memories_lock);
 	if (!memory)
 		return;
@@ -154,5 +156,5 @@ void et_direct_place(struct et_backend *b, uint32_t device, struct inferd_delega
 		}
 		pthread_mutex_unlock(&memory->lock);
 	}
-	arg->buffer = buffer == NONE ? NULL : buffer;
+	arg->buffer = buffer == CANNOT_IMPORT ? NULL : buffer;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The direct adapter, with the delegate of test_rig.c: runs in each way to end, cancels before and behind everything, what it
- * is given, and tables that are not what they should be. */
+/* The direct adapter with the delegate of test_rig.c: every way in which a run can end, cancels at every moment,
+ * what the delegate is given, and tables that must be refused. */
 #include "delegates/direct/test_rig.h"
 
 #include "runtime/platform/platform.h"
@@ -39,7 +39,7 @@ static void test_runs(void **state)
 	}
 }
 
-/* What the device can't use where it lies is copied there and back, and counted. */
+/* A misaligned tensor is copied to and from the stage, and the bytes are counted. */
 static void test_misaligned(void **state)
 {
 	struct subject s;
@@ -142,7 +142,7 @@ static void test_options(void **state)
 	static const struct et_compile_spec specs[] = { { "factor", (const uint8_t *)"3x", 1 } };
 	static const struct et_option options[] = { { "direct", "factor", "5" } },
 				      wrong[] = { { "direct", "size", "5" } };
-	struct et_payload payload = { .struct_size = sizeof payload, .specs = specs, .n_specs = 1 };
+	struct et_payload payload = { .specs = specs, .n_specs = 1 };
 	for (uint32_t n = 0; n < 2; n++) {
 		struct subject s;
 		rig_set_up(&s);
@@ -166,9 +166,7 @@ static void test_probe(void **state)
 {
 	struct subject s;
 	enum et_readiness readiness;
-	struct et_payload payload = {
-		.struct_size = sizeof payload, .bytes = (const uint8_t *)"more than a word", .n_bytes = 16, .n_args = 2
-	};
+	struct et_payload payload = { .bytes = (const uint8_t *)"more than a word", .n_bytes = 16, .n_args = 2 };
 	rig_set_up(&s);
 	assert_int_equal(rig_begin(&s, &rig_delegate, "double", NULL), ET_OK);
 	assert_int_equal(s.entry.ops->probe(s.entry.backend, &payload, &readiness, &s.diag), ET_OK);
@@ -227,12 +225,8 @@ static enum et_status keep_pieces(void *self, const char *variant, const struct 
 static void test_keep(void **state)
 {
 	struct kept kept = { .n_bytes = 0 };
-	struct et_store store = { .struct_size = sizeof store,
-		.self = &kept,
-		.find = find_kept,
-		.release = release_kept,
-		.keep = keep_pieces };
-	struct et_payload payload = { .struct_size = sizeof payload, .store = &store };
+	struct et_store store = { .self = &kept, .find = find_kept, .release = release_kept, .keep = keep_pieces };
+	struct et_payload payload = { .store = &store };
 	struct subject s;
 	rig_set_up(&s);
 	assert_int_equal(rig_begin(&s, &rig_delegate, "double", &payload), ET_OK);
@@ -307,10 +301,9 @@ static void buffer_free(struct inferd_delegate_buffer *buffer)
 
 static const struct inferd_delegate_arg *seen;
 
-/* Through what was imported, where it was. */
-static int execute_on_buffers(struct inferd_delegate_model *delegate_model,
-	struct inferd_delegate_instance *delegate_instance, const struct inferd_delegate_run *run,
-	struct inferd_delegate_message *message)
+/* Compute through the buffers, where the arguments lie in imported memory. */
+static int execute_on_buffers(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
+	const struct inferd_delegate_run *run, struct inferd_delegate_message *message)
 {
 	seen = run->args[1];
 	for (uint32_t i = 0; i < 2; i++) {
@@ -319,7 +312,7 @@ static int execute_on_buffers(struct inferd_delegate_model *delegate_model,
 			assert_ptr_equal((char *)arg->buffer->copy.data + arg->buffer_offset, arg->data);
 		assert_true(!arg->buffer || arg->fd == arg->buffer->copy.fd);
 	}
-	return rig_execute(delegate_model, delegate_instance, run, message);
+	return rig_execute(model, instance, run, message);
 }
 
 static void test_buffers(void **state)
@@ -377,8 +370,8 @@ static void test_buffers(void **state)
 	rig_tear_down(&s);
 }
 
-/* What lies nearest below a tensor may be somebody else's, and let go while the run looks for what it lies in: for the
- * sanitizers to see. */
+/* The memory nearest below a tensor may belong to another client, and be released while the run searches for its own.
+ * Sanitizers would see an access to it. */
 static float below[2 * N];
 static _Atomic(bool) has_gone;
 static _Atomic(unsigned) n_runs;
@@ -439,7 +432,7 @@ static int some_kernel(void *self, struct inferd_delegate_arg *const *args, uint
 	return INFERD_DELEGATE_OK;
 }
 
-/* Tables that ask for what this process does not do, or lack what must be there. */
+/* Tables that only a host process can serve, or that lack a required function, are refused. */
 static void test_tables(void **state)
 {
 	static const struct inferd_delegate_kernel kernel = {
@@ -468,7 +461,7 @@ static void test_tables(void **state)
 			part = "made for version 2.1";
 		} else if (i == 4) {
 			table.threads_parallel_for = some_loop;
-			part = "lane_parallel_for";
+			part = "threads_parallel_for";
 		} else if (i == 5) {
 			table.struct_size = 16;
 			part = "its table has 16 bytes";
@@ -481,7 +474,7 @@ static void test_tables(void **state)
 			fail_msg("'%s' is not in: %s", part, s.diag.text);
 		rig_tear_down(&s);
 	}
-	/* one of 1.0 ends where 1.0 ended, whatever lies behind */
+	/* a table of 1.0 ends where 1.0 ended: members behind that are not used */
 	struct inferd_delegate old = rig_delegate;
 	struct subject s;
 	rig_set_up(&s);
@@ -493,7 +486,7 @@ static void test_tables(void **state)
 	rig_tear_down(&s);
 }
 
-/* --- lanes -------------------------------------------------------------------------------------------------- */
+/* --- worker threads ----------------------------------------------------------------------------------------- */
 
 static int some_threads(void *self, uint32_t device, uint32_t n_threads,
 	struct inferd_delegate_worker_threads **ret_threads, struct inferd_delegate_message *message)
@@ -506,11 +499,10 @@ static void no_threads(struct inferd_delegate_worker_threads *threads)
 {
 }
 
-static int instance_on_threads(struct inferd_delegate_model *delegate_model,
-	struct inferd_delegate_worker_threads *threads, struct inferd_delegate_instance **ret_instance,
-	struct inferd_delegate_message *message)
+static int instance_on_threads(struct inferd_delegate_model *model, struct inferd_delegate_worker_threads *threads,
+	struct inferd_delegate_instance **ret_instance, struct inferd_delegate_message *message)
 {
-	return rig_delegate.instance_new(delegate_model, ret_instance, message);
+	return rig_delegate.instance_new(model, ret_instance, message);
 }
 
 static uint32_t model_flags;
@@ -525,13 +517,13 @@ static int init_on_threads(void *self, const struct inferd_delegate_payload *pay
 	return result;
 }
 
-static int reset_nothing(struct inferd_delegate_instance *delegate_instance, struct inferd_delegate_message *message)
+static int reset_nothing(struct inferd_delegate_instance *instance, struct inferd_delegate_message *message)
 {
 	return INFERD_DELEGATE_OK;
 }
 
-/* What a lane has is freed with it, on its thread; a client's state, when the client goes. */
-static void test_state_on_a_threads(void **state)
+/* Worker threads free what they hold on their own thread; so a model that is STATEFUL and ON_THREADS is refused. */
+static void test_state_on_worker_threads(void **state)
 {
 	struct inferd_delegate table = rig_delegate;
 	table.submit = NULL;
@@ -547,18 +539,18 @@ static void test_state_on_a_threads(void **state)
 		model_flags = (i < 2 ? INFERD_DELEGATE_ON_THREADS : 0) | (i ? INFERD_DELEGATE_STATEFUL : 0);
 		assert_int_equal(rig_begin(&s, &table, "double", NULL), i == 1 ? ET_E_NOT_SUPPORTED : ET_OK);
 		if (i == 1)
-			assert_non_null(strstr(s.diag.text, "STATEFUL and ON_LANE"));
+			assert_non_null(strstr(s.diag.text, "STATEFUL and ON_THREADS"));
 		else
 			assert_int_equal(rig_run(&s), ET_OK);
 		rig_tear_down(&s);
 	}
 }
 
-/* The nth allocation fails, for every n: a status, a sentence, and nothing left. */
+/* The nth allocation fails, for every n: the caller gets a status and a sentence, and no memory is lost. */
 static void test_out_of_memory(void **state)
 {
 	static const struct et_option options[] = { { "direct", "factor", "2" } };
-	struct et_payload payload = { .struct_size = sizeof payload, .options = options, .n_options = 1 };
+	struct et_payload payload = { .options = options, .n_options = 1 };
 	enum et_status status = ET_E_INTERNAL;
 	for (size_t n = 1; status != ET_OK; n++) {
 		struct subject s;
@@ -591,7 +583,7 @@ int main(void)
 		cmocka_unit_test(test_buffers),
 		cmocka_unit_test(test_neighbours),
 		cmocka_unit_test(test_tables),
-		cmocka_unit_test(test_state_on_a_threads),
+		cmocka_unit_test(test_state_on_worker_threads),
 		cmocka_unit_test(test_out_of_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A delegate for tests, and what they have in common. Runs end where the payload's word says, which is all that there is to
- * a delegate for the adapter; what it computes is one multiplication. */
+/* A delegate for tests, and the set-up that they share. The payload's word says where and how a run ends, which is
+ * all that the adapter can notice; what the delegate computes is one multiplication. */
 #include "delegates/direct/test_rig.h"
 
 #include <setjmp.h>
@@ -19,7 +19,7 @@ struct inferd_delegate_model {
 };
 
 struct inferd_delegate_instance {
-	struct inferd_delegate_model *delegate_model;
+	struct inferd_delegate_model *model;
 	const struct inferd_delegate_run *run;
 	const struct inferd_delegate_completion *completion;
 	pthread_mutex_t lock;
@@ -89,32 +89,32 @@ static int init(void *self, const struct inferd_delegate_payload *payload, struc
 	if (!payload->program ||
 		payload->named_data(payload->self, "x", &bytes, &n_bytes) != INFERD_DELEGATE_E_NOT_FOUND)
 		return refuse(message, INFERD_DELEGATE_E_INTERNAL, "what comes with a payload is wrong");
-	struct inferd_delegate_model *delegate_model = the_host->alloc(the_host->self, sizeof *delegate_model, 16);
-	if (!delegate_model)
+	struct inferd_delegate_model *model = the_host->alloc(the_host->self, sizeof *model, 16);
+	if (!model)
 		return refuse(message, INFERD_DELEGATE_E_MEMORY, "no memory for a model");
-	*delegate_model = (struct inferd_delegate_model){ .payload = payload, .factor = 2 };
-	memcpy(delegate_model->word, payload->bytes, payload->n_bytes);
+	*model = (struct inferd_delegate_model){ .payload = payload, .factor = 2 };
+	memcpy(model->word, payload->bytes, payload->n_bytes);
 	for (uint32_t i = 0; i < payload->n_specs; i++)
 		if (strcmp(payload->specs[i]->key, "factor") == 0)
-			delegate_model->factor = strtof(payload->specs[i]->value, NULL);
+			model->factor = strtof(payload->specs[i]->value, NULL);
 	for (uint32_t i = 0; i < payload->n_options; i++)
-		delegate_model->factor = strtof(payload->options[i]->value, NULL);
+		model->factor = strtof(payload->options[i]->value, NULL);
 	ret_info->n_inputs = ret_info->n_outputs = 1;
 	ret_info->device = 1;
-	ret_info->n_bytes = sizeof *delegate_model;
-	*ret_model = delegate_model;
+	ret_info->n_bytes = sizeof *model;
+	*ret_model = model;
 	return INFERD_DELEGATE_OK;
 }
 
-static void destroy(struct inferd_delegate_model *delegate_model)
+static void destroy(struct inferd_delegate_model *model)
 {
-	the_host->free(the_host->self, delegate_model, sizeof *delegate_model);
+	the_host->free(the_host->self, model, sizeof *model);
 }
 
-static int keep(struct inferd_delegate_model *delegate_model, struct inferd_delegate_message *message)
+static int keep(struct inferd_delegate_model *model, struct inferd_delegate_message *message)
 {
 	static const struct inferd_delegate_piece pieces[] = { { "ab", 2 }, { "c", 1 } };
-	const struct inferd_delegate_store *store = delegate_model->payload->store;
+	const struct inferd_delegate_store *store = model->payload->store;
 	const uint8_t *bytes;
 	size_t n_bytes;
 	void *handle;
@@ -127,36 +127,35 @@ static int keep(struct inferd_delegate_model *delegate_model, struct inferd_dele
 	return store->keep(store->self, "made by a test", pieces, 2, message);
 }
 
-static int instance_new(struct inferd_delegate_model *delegate_model, struct inferd_delegate_instance **ret_instance,
+static int instance_new(struct inferd_delegate_model *model, struct inferd_delegate_instance **ret_instance,
 	struct inferd_delegate_message *message)
 {
-	struct inferd_delegate_instance *delegate_instance = the_host->alloc(the_host->self, sizeof *delegate_instance,
-		16);
-	if (!delegate_instance)
+	struct inferd_delegate_instance *instance = the_host->alloc(the_host->self, sizeof *instance, 16);
+	if (!instance)
 		return refuse(message, INFERD_DELEGATE_E_MEMORY, "no memory for an instance");
-	*delegate_instance = (struct inferd_delegate_instance){ .delegate_model = delegate_model };
-	pthread_mutex_init(&delegate_instance->lock, NULL);
-	pthread_cond_init(&delegate_instance->changed, NULL);
-	*ret_instance = delegate_instance;
+	*instance = (struct inferd_delegate_instance){ .model = model };
+	pthread_mutex_init(&instance->lock, NULL);
+	pthread_cond_init(&instance->changed, NULL);
+	*ret_instance = instance;
 	return INFERD_DELEGATE_OK;
 }
 
-static void join(struct inferd_delegate_instance *delegate_instance)
+static void join(struct inferd_delegate_instance *instance)
 {
-	if (delegate_instance->has_thread)
-		pthread_join(delegate_instance->thread, NULL);
-	delegate_instance->has_thread = false;
+	if (instance->has_thread)
+		pthread_join(instance->thread, NULL);
+	instance->has_thread = false;
 }
 
-static void instance_free(struct inferd_delegate_instance *delegate_instance)
+static void instance_free(struct inferd_delegate_instance *instance)
 {
-	join(delegate_instance);
-	pthread_mutex_destroy(&delegate_instance->lock);
-	pthread_cond_destroy(&delegate_instance->changed);
-	the_host->free(the_host->self, delegate_instance, sizeof *delegate_instance);
+	join(instance);
+	pthread_mutex_destroy(&instance->lock);
+	pthread_cond_destroy(&instance->changed);
+	the_host->free(the_host->self, instance, sizeof *instance);
 }
 
-int rig_execute(struct inferd_delegate_model *delegate_model, struct inferd_delegate_instance *delegate_instance,
+int rig_execute(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
 	const struct inferd_delegate_run *run, struct inferd_delegate_message *message)
 {
 	const struct inferd_delegate_arg *in = run->args[0];
@@ -166,10 +165,10 @@ int rig_execute(struct inferd_delegate_model *delegate_model, struct inferd_dele
 	if ((uintptr_t)in->data % ALIGNMENT || (uintptr_t)out->data % ALIGNMENT)
 		return refuse(message, INFERD_DELEGATE_E_INTERNAL, "it lies badly");
 	for (uint64_t i = 0; i < in->n_bytes / sizeof(float) && i < out->n_bytes / sizeof(float); i++)
-		((float *)out->data)[i] = delegate_model->factor * ((const float *)in->data)[i];
+		((float *)out->data)[i] = model->factor * ((const float *)in->data)[i];
 	for (uint8_t i = 0; i < out->n_dims; i++)
 		out->sizes[i] = in->sizes[i];
-	out->sizes[0] += strcmp(delegate_model->word, "stretch") == 0;
+	out->sizes[0] += strcmp(model->word, "stretch") == 0;
 	if (run->flags & INFERD_DELEGATE_PROFILE) {
 		run->event(run->self, "first", 30);
 		run->event(run->self, "second", 40);
@@ -177,63 +176,62 @@ int rig_execute(struct inferd_delegate_model *delegate_model, struct inferd_dele
 	return INFERD_DELEGATE_OK;
 }
 
-static void finish(struct inferd_delegate_instance *delegate_instance)
+static void finish(struct inferd_delegate_instance *instance)
 {
 	struct inferd_delegate_message message = { .struct_size = sizeof message };
-	int result = delegate_instance->is_cancelled ? INFERD_DELEGATE_E_CANCELLED
-						     : rig_execute(delegate_instance->delegate_model, delegate_instance,
-							       delegate_instance->run, &message);
-	delegate_instance->completion->done(delegate_instance->completion->self, result,
-		delegate_instance->is_cancelled ? "somebody asked" : message.text);
+	int result = instance->is_cancelled ? INFERD_DELEGATE_E_CANCELLED
+					    : rig_execute(instance->model, instance, instance->run, &message);
+	instance->completion->done(instance->completion->self, result,
+		instance->is_cancelled ? "somebody asked" : message.text);
 }
 
 static void *work(void *arg)
 {
-	struct inferd_delegate_instance *delegate_instance = arg;
-	pthread_mutex_lock(&delegate_instance->lock);
-	while (strcmp(delegate_instance->delegate_model->word, "thread") && !delegate_instance->is_cancelled)
-		pthread_cond_wait(&delegate_instance->changed, &delegate_instance->lock);
-	pthread_mutex_unlock(&delegate_instance->lock);
-	finish(delegate_instance);
+	struct inferd_delegate_instance *instance = arg;
+	pthread_mutex_lock(&instance->lock);
+	while (strcmp(instance->model->word, "thread") && !instance->is_cancelled)
+		pthread_cond_wait(&instance->changed, &instance->lock);
+	pthread_mutex_unlock(&instance->lock);
+	finish(instance);
 	return NULL;
 }
 
-static int submit(struct inferd_delegate_model *delegate_model, struct inferd_delegate_instance *delegate_instance,
+static int submit(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
 	const struct inferd_delegate_run *run, const struct inferd_delegate_completion *completion,
 	struct inferd_delegate_message *message)
 {
-	if (strcmp(delegate_model->word, "refuse") == 0)
+	if (strcmp(model->word, "refuse") == 0)
 		return refuse(message, INFERD_DELEGATE_E_DEVICE, "the device does not want to");
-	join(delegate_instance);
-	delegate_instance->run = run;
-	delegate_instance->completion = completion;
-	delegate_instance->is_cancelled = false;
-	if (strcmp(delegate_model->word, "inside") == 0 || strcmp(delegate_model->word, "stretch") == 0 ||
-		strcmp(delegate_model->word, "double") == 0) {
-		finish(delegate_instance);
+	join(instance);
+	instance->run = run;
+	instance->completion = completion;
+	instance->is_cancelled = false;
+	if (strcmp(model->word, "inside") == 0 || strcmp(model->word, "stretch") == 0 ||
+		strcmp(model->word, "double") == 0) {
+		finish(instance);
 		return INFERD_DELEGATE_OK;
 	}
-	assert_int_equal(pthread_create(&delegate_instance->thread, NULL, work, delegate_instance), 0);
-	delegate_instance->has_thread = true;
+	assert_int_equal(pthread_create(&instance->thread, NULL, work, instance), 0);
+	instance->has_thread = true;
 	pthread_mutex_lock(&rig_gate_lock);
 	rig_is_at_gate = true;
 	pthread_cond_broadcast(&rig_gate_changed);
-	while (strcmp(delegate_model->word, "slow") == 0 && !rig_is_gate_open)
+	while (strcmp(model->word, "slow") == 0 && !rig_is_gate_open)
 		pthread_cond_wait(&rig_gate_changed, &rig_gate_lock);
 	pthread_mutex_unlock(&rig_gate_lock);
 	return INFERD_DELEGATE_OK;
 }
 
-static void cancel(struct inferd_delegate_model *delegate_model, struct inferd_delegate_instance *delegate_instance)
+static void cancel(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance)
 {
-	pthread_mutex_lock(&delegate_instance->lock);
-	delegate_instance->is_cancelled = true;
-	delegate_instance->n_cancels++;
-	pthread_cond_broadcast(&delegate_instance->changed);
-	pthread_mutex_unlock(&delegate_instance->lock);
+	pthread_mutex_lock(&instance->lock);
+	instance->is_cancelled = true;
+	instance->n_cancels++;
+	pthread_cond_broadcast(&instance->changed);
+	pthread_mutex_unlock(&instance->lock);
 }
 
-/* What a test of one refusal leaves out or adds. */
+/* The complete table; a test of a refusal changes a copy. */
 const struct inferd_delegate rig_delegate = {
 	.struct_size = sizeof(struct inferd_delegate),
 	.major = INFERD_DELEGATE_MAJOR,
@@ -254,12 +252,12 @@ const struct inferd_delegate rig_delegate = {
 	.keep = keep,
 };
 
-/* --- what the tests have in common ------------------------------------------------------------------------- */
+/* --- set-up ------------------------------------------------------------------------------------------------ */
 
 enum et_status rig_begin(struct subject *s, const struct inferd_delegate *table, const char *word,
 	const struct et_payload *payload)
 {
-	struct et_payload own = payload ? *payload : (struct et_payload){ .struct_size = sizeof own };
+	struct et_payload own = payload ? *payload : (struct et_payload){ 0 };
 	own.bytes = (const uint8_t *)word;
 	own.n_bytes = strlen(word);
 	own.n_args = own.n_args ? own.n_args : 2;

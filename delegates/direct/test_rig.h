@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For tests of this folder: a delegate that does what its payload says, and one context of it with its arguments.
+/* For the tests of this folder: a delegate that does what its payload says, and one instance of it with its arguments.
  *
- *     double   out = 2 * in, where it is asked       stretch  the same, one row more
+ *     double   out = 2 * in, on the calling thread   stretch  the same, with one row more
  *     inside   submitted, ends before submit returns refuse   submit refuses
  *     thread   submitted, ends on another thread     wait     submitted, ends when it is cancelled
  *     slow     as wait, but submit returns only when the gate is open */
@@ -19,9 +19,9 @@ enum { ROWS = 2, COLUMNS = 4, N = 16, ALIGNMENT = 64 };
 
 extern const struct inferd_delegate rig_delegate;
 /* Its execute. */
-int rig_execute(struct inferd_delegate_model *delegate_model, struct inferd_delegate_instance *delegate_instance,
+int rig_execute(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
 	const struct inferd_delegate_run *run, struct inferd_delegate_message *message);
-/* Where slow waits, under the lock. */
+/* The gate at which `slow` waits, guarded by the lock. */
 extern pthread_mutex_t rig_gate_lock;
 extern pthread_cond_t rig_gate_changed;
 extern bool rig_is_at_gate, rig_is_gate_open;
@@ -47,18 +47,19 @@ struct subject {
 	char reason[300];
 };
 
-/* Two tensors of ROWS by COLUMNS, and nothing open. To be torn down. */
+/* Make two tensors of ROWS by COLUMNS, with nothing open. rig_tear_down undoes it. */
 void rig_set_up(struct subject *s);
-/* Open @table, compile @word with what else @payload says (may be NULL), make a lane and a context. */
+/* Open @table, compile the payload @word with the other members of @payload (may be NULL), make worker threads and an
+ * instance. */
 enum et_status rig_begin(struct subject *s, const struct inferd_delegate *table, const char *word,
 	const struct et_payload *payload);
-/* Whatever there is; checks that nothing is left. */
+/* Free all that there is, and check that no memory is left. */
 void rig_tear_down(struct subject *s);
-/* Enqueue; wait for the end of what is pending; both. */
+/* Enqueue a run; wait for the end of the pending run; both. */
 enum et_status rig_start(struct subject *s);
 enum et_status rig_end(struct subject *s);
 enum et_status rig_run(struct subject *s);
-/* @out is @factor times @in. */
+/* Check that @out is @factor times @in. */
 void rig_expect(const float *in, const float *out, float factor, int n);
 
 #endif

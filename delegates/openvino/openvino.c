@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* OpenVINO as a plug-in: programs exported for `OpenvinoBackend`, on Intel's CPUs, GPUs and NPUs.
+/* The OpenVINO plug-in: run programs exported for `OpenvinoBackend` on Intel's CPUs, GPUs and NPUs.
  *
- * The library is not linked but looked for when the plug-in is opened: the option `library` names the file, the option
- * `folder` where to look, else the usual places are searched for libopenvino_c.so and its versioned names (packages of
- * the run time alone have no other). The types of its C interface that are used are declared here; they are part of
- * what that interface promises (OpenVINO 2025, docs.openvino.ai, "OpenVINO Runtime C API").
+ * The plug-in does not link the library. open finds it: the option `library` names the file, the option `folder`
+ * the folder to search; otherwise the usual folders are searched for libopenvino_c.so and its versioned names
+ * (packages of the runtime alone have only those). The types of OpenVINO's C interface that are used are declared
+ * here; that interface promises to keep them (OpenVINO 2025, docs.openvino.ai, "OpenVINO Runtime C API").
  *
- * A payload for the CPU begins with six u64: offset and size of custom data, weights and model. The importer
- * believes them, so they are checked before it sees them. Precision and threads are set before each import, under one
- * lock, since the C interface has no import with properties of its own; what is imported keeps what was set then. Left
- * alone, newer CPUs compute in bf16, and differ from the exporter's results by a thousandth.
+ * A payload for the CPU begins with six u64: offset and size of custom data, weights and model. OpenVINO's importer
+ * trusts them, so they are checked before. Precision and threads are properties of the device, since the C
+ * interface can't pass them to an import; a model keeps those that were set when it was imported. So they are set
+ * before each import, under one lock. By default newer CPUs would compute in bf16, and their results differ from
+ * the exporter's by a thousandth.
  *
- * Options: library, folder, precision (f32, bf16, f16; f32), threads (0: all), device (what the spec `device` of a payload
- * says goes before it). Of a model: precision, and threads on the CPU. */
+ * Options of the backend: library, folder, precision (f32, bf16, f16; default f32), threads (0: all), device (for
+ * payloads without the spec `device`). Options of a model: precision; on the CPU also threads. */
 #include <inferd-delegate.h>
 
 #include <dlfcn.h>
@@ -61,8 +62,8 @@ struct plugin {
 	struct ov_core *core;
 	char devices[MAX_DEVICES][32];
 	uint32_t n_devices;
-	const char *device; /* the option's, or NULL */
-	pthread_mutex_t importing;
+	const char *device;          /* the option `device`, or NULL */
+	pthread_mutex_t import_lock; /* held while properties are set and a model is imported */
 
 	int (*core_create)(struct ov_core **core);
 	void (*core_free)(struct ov_core *core);
@@ -90,15 +91,15 @@ struct plugin {
 	const char *(*get_last_err_msg)(void);
 };
 
-/* How a model is to be computed. */
-struct manner {
+/* The properties with which a model is imported. */
+struct settings {
 	const char *precision, *threads;
-	int is_models_own; /* its configuration asks for it: else a device that does not know it has its own way */
+	int is_explicit; /* options of the model ask for them, so a device that refuses them is an error */
 };
 
 struct inferd_delegate_model {
 	struct plugin *plugin;
-	struct ov_compiled_model *model;
+	struct ov_compiled_model *ov_model;
 	size_t n_inputs, n_outputs;
 };
 
@@ -120,7 +121,7 @@ __attribute__((format(printf, 3, 4))) static int refuse(struct inferd_delegate_m
 	return result;
 }
 
-/* What the library says about its own failure. */
+/* Refuse with the library's own error. */
 static int ov_refuse(const struct plugin *p, struct inferd_delegate_message *message, const char *what, int status)
 {
 	const char *why = p->get_last_err_msg ? p->get_last_err_msg() : NULL;
@@ -215,7 +216,7 @@ static void plugin_close(void *self)
 	struct plugin *p = self;
 	if (p->core)
 		p->core_free(p->core);
-	pthread_mutex_destroy(&p->importing);
+	pthread_mutex_destroy(&p->import_lock);
 	free(p);
 }
 
@@ -229,7 +230,7 @@ static void list_devices(struct plugin *p)
 	p->available_devices_free(&found);
 }
 
-/* What is the same for every import; the CPU compiles nothing that is worth keeping. */
+/* Set the cache folder of every device but the CPU, which compiles nothing worth keeping. */
 static void set_caches(struct plugin *p)
 {
 	for (uint32_t i = 0; i < p->n_devices && p->host->cache_dir; i++)
@@ -237,36 +238,37 @@ static void set_caches(struct plugin *p)
 			p->core_set_property(p->core, p->devices[i], "CACHE_DIR", p->host->cache_dir);
 }
 
-/* Take in an option of that name. 0, or what is wrong in @message. */
-static int choose(struct manner *manner, const char *key, const char *value, struct inferd_delegate_message *message)
+/* Put an option of the backend or of a model into @settings. 0; or E_INVALID with a message. */
+static int set_option(struct settings *settings, const char *key, const char *value,
+	struct inferd_delegate_message *message)
 {
 	if (strcmp(key, "precision") == 0) {
 		if (strcmp(value, "f32") && strcmp(value, "bf16") && strcmp(value, "f16"))
 			return refuse(message, INFERD_DELEGATE_E_INVALID,
 				"precision: '%.40s' is none of f32, bf16, f16", value);
-		manner->precision = value;
+		settings->precision = value;
 	} else if (strcmp(key, "threads") == 0) {
 		size_t n = strlen(value);
 		if (!n || n > 4 || strspn(value, "0123456789") != n)
 			return refuse(message, INFERD_DELEGATE_E_INVALID,
 				"threads: '%.40s' is not a number from 0 to 9999", value);
-		manner->threads = value;
+		settings->threads = value;
 	} else {
-		return refuse(message, INFERD_DELEGATE_E_INVALID, "option '%.60s': a model has precision and threads",
-			key);
+		return refuse(message, INFERD_DELEGATE_E_INVALID,
+			"option '%.60s' is unknown: a model has precision and threads", key);
 	}
 	return INFERD_DELEGATE_OK;
 }
 
-/* What the backend's section says. */
-static int choose_generally(const struct plugin *p, struct manner *manner, struct inferd_delegate_message *message)
+/* The settings of the backend's section. */
+static int backend_settings(const struct plugin *p, struct settings *settings, struct inferd_delegate_message *message)
 {
 	static const char *const keys[] = { "precision", "threads" };
 	int result = INFERD_DELEGATE_OK;
-	*manner = (struct manner){ .precision = "f32", .threads = "0" };
+	*settings = (struct settings){ .precision = "f32", .threads = "0" };
 	for (size_t i = 0; i < sizeof keys / sizeof keys[0] && !result; i++)
 		if (option(p->host, keys[i]))
-			result = choose(manner, keys[i], option(p->host, keys[i]), message);
+			result = set_option(settings, keys[i], option(p->host, keys[i]), message);
 	return result;
 }
 
@@ -276,25 +278,24 @@ static int plugin_open(const struct inferd_delegate_host *host, void **ret_self,
 	struct plugin *p = calloc(1, sizeof *p);
 	if (!p)
 		return INFERD_DELEGATE_E_MEMORY;
-	struct manner manner;
-	pthread_mutex_init(&p->importing, NULL);
+	struct settings settings;
+	pthread_mutex_init(&p->import_lock, NULL);
 	p->host = host;
 	p->device = option(host, "device");
 	p->library = find_library(host);
-	int result = choose_generally(p, &manner, message);
+	int result = backend_settings(p, &settings, message);
 	if (!result && !p->library) {
 		const char *why = dlerror();
 		result = refuse(message, INFERD_DELEGATE_E_NOT_FOUND,
-			"libopenvino_c.so was not found: install OpenVINO, or name it with `library` or "
-			"`folder` (%.120s)",
-			why ? why : "nothing in that folder");
+			"libopenvino_c.so was not found: install OpenVINO, or set `library` or `folder` (%.120s)",
+			why ? why : "it is not in that folder");
 	}
 	if (!result)
 		result = find_functions(p, message);
 	if (!result) {
 		int status = p->core_create(&p->core);
 		if (status)
-			result = ov_refuse(p, message, "no core", status);
+			result = ov_refuse(p, message, "ov_core_create", status);
 	}
 	if (!result) {
 		list_devices(p);
@@ -322,7 +323,7 @@ static int devices(void *self, uint32_t index, struct inferd_delegate_device *de
 	snprintf(device->name, sizeof device->name, "OpenVINO %s", name);
 	snprintf(device->id, sizeof device->id, "%s", name);
 	device->max_in_flight = 2;
-	/* The CPU computes the same at any address, in the same time; 16 is what exporters give activations. */
+	/* The CPU gives the same bits in the same time at any address; exporters align activations to 16. */
 	device->alignment = device->kind == INFERD_DELEGATE_CPU ? 16 : 64;
 	device->flags = INFERD_DELEGATE_CAN_CANCEL | INFERD_DELEGATE_ZERO_COPY;
 	return INFERD_DELEGATE_OK;
@@ -330,7 +331,7 @@ static int devices(void *self, uint32_t index, struct inferd_delegate_device *de
 
 /* --- payloads --------------------------------------------------------------------------------------- */
 
-/* Its index, or -1. */
+/* The index of the payload's device, or -1 with a message. */
 static int find_device(struct plugin *p, const struct inferd_delegate_payload *payload,
 	struct inferd_delegate_message *message)
 {
@@ -342,11 +343,11 @@ static int find_device(struct plugin *p, const struct inferd_delegate_payload *p
 	for (uint32_t i = 0; i < p->n_devices; i++)
 		if (strcmp(p->devices[i], name) == 0)
 			return (int)i;
-	refuse(message, 0, "exported for OpenVINO device '%s', which is not here", name);
+	refuse(message, 0, "exported for OpenVINO device '%s', which this machine does not have", name);
 	return -1;
 }
 
-/* What the importer takes on trust. */
+/* Check the header, which OpenVINO's importer trusts. */
 static int check_payload(const struct inferd_delegate_payload *payload, struct inferd_delegate_message *message)
 {
 	static const char *const names[] = { "custom data", "weights", "model" };
@@ -369,16 +370,16 @@ static int check_payload(const struct inferd_delegate_payload *payload, struct i
 	return INFERD_DELEGATE_OK;
 }
 
-/* The options of the model go before those of the backend. */
-static int choose_manner(const struct plugin *p, const char *device, const struct inferd_delegate_payload *payload,
-	struct manner *manner, struct inferd_delegate_message *message)
+/* The settings of a model: the backend's, overridden by the model's own options. */
+static int model_settings(const struct plugin *p, const char *device, const struct inferd_delegate_payload *payload,
+	struct settings *settings, struct inferd_delegate_message *message)
 {
-	int result = choose_generally(p, manner, message);
-	if (payload->struct_size < offsetof(struct inferd_delegate_payload, n_options) + sizeof(uint32_t))
+	int result = backend_settings(p, settings, message);
+	if (!INFERD_DELEGATE_HAS(payload, n_options))
 		return result; /* a host of 1.0 */
-	manner->is_models_own = payload->n_options != 0;
+	settings->is_explicit = payload->n_options != 0;
 	for (uint32_t i = 0; i < payload->n_options && !result; i++) {
-		result = choose(manner, payload->options[i]->key, payload->options[i]->value, message);
+		result = set_option(settings, payload->options[i]->key, payload->options[i]->value, message);
 		if (!result && strcmp(payload->options[i]->key, "threads") == 0 && strcmp(device, "CPU") != 0)
 			result = refuse(message, INFERD_DELEGATE_E_INVALID,
 				"threads: a model on %.40s has none, only one on the CPU has", device);
@@ -386,20 +387,20 @@ static int choose_manner(const struct plugin *p, const char *device, const struc
 	return result;
 }
 
-/* Before an import, with the lock. All of it, whatever is refused: what is not set is as the model before had it.
- * A model's own that is refused ends here, and nothing is imported. */
-static int set_manner(const struct plugin *p, const char *device, const struct manner *manner,
+/* Set the properties of the device before an import. With import_lock. All of them are set each time, since they
+ * keep the values of the model that was imported before. An explicit setting that the device refuses is an error. */
+static int set_properties(const struct plugin *p, const char *device, const struct settings *settings,
 	struct inferd_delegate_message *message)
 {
-	int status = p->core_set_property(p->core, device, "INFERENCE_PRECISION_HINT", manner->precision);
-	if (status && manner->is_models_own)
+	int status = p->core_set_property(p->core, device, "INFERENCE_PRECISION_HINT", settings->precision);
+	if (status && settings->is_explicit)
 		return ov_refuse(p, message, "precision", status);
 	if (status)
 		p->core_set_property(p->core, device, "INFERENCE_PRECISION_HINT", "f32");
 	if (strcmp(device, "CPU") != 0)
 		return INFERD_DELEGATE_OK;
-	status = p->core_set_property(p->core, device, "INFERENCE_NUM_THREADS", manner->threads);
-	return status && manner->is_models_own ? ov_refuse(p, message, "threads", status) : INFERD_DELEGATE_OK;
+	status = p->core_set_property(p->core, device, "INFERENCE_NUM_THREADS", settings->threads);
+	return status && settings->is_explicit ? ov_refuse(p, message, "threads", status) : INFERD_DELEGATE_OK;
 }
 
 static int probe(void *self, const struct inferd_delegate_payload *payload, uint32_t *ret_readiness,
@@ -407,10 +408,10 @@ static int probe(void *self, const struct inferd_delegate_payload *payload, uint
 {
 	struct plugin *p = self;
 	*ret_readiness = INFERD_DELEGATE_NO;
-	struct manner manner;
+	struct settings settings;
 	int device = find_device(p, payload, message);
 	if (device < 0 || (strcmp(p->devices[device], "CPU") == 0 && check_payload(payload, message)) ||
-		choose_manner(p, p->devices[device], payload, &manner, message))
+		model_settings(p, p->devices[device], payload, &settings, message))
 		return INFERD_DELEGATE_OK;
 	*ret_readiness = INFERD_DELEGATE_READY;
 	return INFERD_DELEGATE_OK;
@@ -418,8 +419,8 @@ static int probe(void *self, const struct inferd_delegate_payload *payload, uint
 
 static void destroy(struct inferd_delegate_model *model)
 {
-	if (model->model)
-		model->plugin->compiled_model_free(model->model);
+	if (model->ov_model)
+		model->plugin->compiled_model_free(model->ov_model);
 	free(model);
 }
 
@@ -427,11 +428,11 @@ static int init(void *self, const struct inferd_delegate_payload *payload, struc
 	struct inferd_delegate_model_info *info, struct inferd_delegate_message *message)
 {
 	struct plugin *p = self;
-	struct manner manner;
+	struct settings settings;
 	int device = find_device(p, payload, message);
 	if (device < 0)
 		return INFERD_DELEGATE_E_NOT_FOUND;
-	int result = choose_manner(p, p->devices[device], payload, &manner, message);
+	int result = model_settings(p, p->devices[device], payload, &settings, message);
 	if (!result && strcmp(p->devices[device], "CPU") == 0)
 		result = check_payload(payload, message);
 	if (result)
@@ -440,20 +441,20 @@ static int init(void *self, const struct inferd_delegate_payload *payload, struc
 	if (!model)
 		return INFERD_DELEGATE_E_MEMORY;
 	model->plugin = p;
-	pthread_mutex_lock(&p->importing);
-	result = set_manner(p, p->devices[device], &manner, message);
+	pthread_mutex_lock(&p->import_lock);
+	result = set_properties(p, p->devices[device], &settings, message);
 	int status = result ? 0
 			    : p->core_import_model(p->core, (const char *)payload->bytes, (size_t)payload->n_bytes,
-				      p->devices[device], &model->model);
-	pthread_mutex_unlock(&p->importing);
+				      p->devices[device], &model->ov_model);
+	pthread_mutex_unlock(&p->import_lock);
 	if (result) {
 		destroy(model);
 		return result;
 	}
 	if (!status)
-		status = p->compiled_model_inputs_size(model->model, &model->n_inputs);
+		status = p->compiled_model_inputs_size(model->ov_model, &model->n_inputs);
 	if (!status)
-		status = p->compiled_model_outputs_size(model->model, &model->n_outputs);
+		status = p->compiled_model_outputs_size(model->ov_model, &model->n_outputs);
 	if (status || model->n_inputs > MAX_ARGS || model->n_outputs > MAX_ARGS) {
 		result = status ? ov_refuse(p, message, "import", status)
 				: refuse(message, INFERD_DELEGATE_E_UNSUPPORTED, "%zu inputs and %zu outputs",
@@ -464,7 +465,7 @@ static int init(void *self, const struct inferd_delegate_payload *payload, struc
 	info->n_inputs = (uint32_t)model->n_inputs;
 	info->n_outputs = (uint32_t)model->n_outputs;
 	info->device = (uint32_t)device;
-	info->n_bytes = payload->n_bytes; /* about: the weights once more, packed */
+	info->n_bytes = payload->n_bytes; /* an estimate: the weights once more, packed */
 	*ret_model = model;
 	return INFERD_DELEGATE_OK;
 }
@@ -476,10 +477,10 @@ static int instance_new(struct inferd_delegate_model *model, struct inferd_deleg
 	if (!instance)
 		return INFERD_DELEGATE_E_MEMORY;
 	instance->model = model;
-	int status = model->plugin->compiled_model_create_infer_request(model->model, &instance->request);
+	int status = model->plugin->compiled_model_create_infer_request(model->ov_model, &instance->request);
 	if (status) {
 		free(instance);
-		return ov_refuse(model->plugin, message, "no request", status);
+		return ov_refuse(model->plugin, message, "ov_compiled_model_create_infer_request", status);
 	}
 	*ret_instance = instance;
 	return INFERD_DELEGATE_OK;
@@ -511,7 +512,7 @@ static unsigned type_of(uint8_t type)
 	return type < sizeof types ? types[type] : 0;
 }
 
-/* The argument's own memory as a tensor of the request. */
+/* Make a tensor of the argument's memory, and an input or output of the request of it. */
 static int set_argument(struct inferd_delegate_instance *instance, struct inferd_delegate_arg *arg, uint32_t index,
 	struct inferd_delegate_message *message)
 {
@@ -535,11 +536,11 @@ static int set_argument(struct inferd_delegate_instance *instance, struct inferd
 		type = 0;
 	}
 	if (!type)
-		return refuse(message, INFERD_DELEGATE_E_UNSUPPORTED, "argument %u is of a kind that OpenVINO has not",
+		return refuse(message, INFERD_DELEGATE_E_UNSUPPORTED, "argument %u has a kind that OpenVINO lacks",
 			index);
 	int status = p->tensor_create_from_host_ptr(type, shape, data, &tensor);
 	if (status)
-		return ov_refuse(p, message, "a tensor", status);
+		return ov_refuse(p, message, "ov_tensor_create_from_host_ptr", status);
 	status = arg->is_output ? p->infer_request_set_output_tensor_by_index(instance->request,
 					  index - instance->model->n_inputs, tensor)
 				: p->infer_request_set_input_tensor_by_index(instance->request, index, tensor);

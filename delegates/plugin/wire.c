@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packets and memory files between inferd and a host process.
+/* Send and receive the packets of wire.h, and make memory files.
  *
- * A packet is as long as its header says, or it is no packet: whoever reads on may rely on that. More than one
- * descriptor ends the connection; one that there was no room for in the table of this process is missing, which is an
- * error of the message alone. */
+ * A packet is exactly as long as its header says; any other is malformed, so the reader of a packet can rely on its
+ * length. A packet with more than one descriptor is malformed, too. A descriptor may be missing because this
+ * process has no room for it; that is an error of that message alone. */
 #include "delegates/plugin/wire.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ int et_plugin_send(int socket, const void *packet, int fd, int may_wait)
 	return n < 0 ? -errno : 0;
 }
 
-/* The one descriptor that came, or -1; others are closed. */
+/* Take the first descriptor of a message, or -1, and close the others. *ret_n says how many came. */
 static int take_fd(struct msghdr *message, int *ret_n)
 {
 	int first = -1;

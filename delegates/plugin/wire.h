@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What inferd and a plug-in's host process say to each other.
+/* The protocol between inferd and a plug-in's host process.
  *
- * Two SOCK_SEQPACKET pairs, one packet one message. On `calls` inferd asks and the host answers, each answer with
- * its question's id, in any order. On `asks` the host asks for named data, one question at a time, and sends
- * lines for the log. Both sides check every packet: its type, that it is as long as it says, and every count and
- * offset in it, since the host may be in the hands of a broken library.
+ * There are two pairs of SOCK_SEQPACKET sockets; each packet is one message. On `calls` inferd asks and the host
+ * answers, in any order; an answer has the id of its question. On `asks` the host asks for named data, one question
+ * at a time, and sends lines for the log. Both sides check every packet: its type, its length, and every count and
+ * offset in it, since a broken library may have corrupted the host.
  *
- * Payloads and tensors travel in memory files: a tensor lies in one that clients, inferd and the host share, which is
- * passed once and named by a number afterwards. Those of inferd's own are sealed against changing size, those that only
- * inferd writes against writing too; those of clients are what inferd accepts as a region. */
+ * Payloads and tensors travel in memory files. A memory file with tensors is shared by a client, inferd and the
+ * host: it is passed once, and named by a number afterwards. inferd seals its own memory files against changing
+ * size, and those that only inferd writes against writing, too. A client's memory file is one that inferd accepted
+ * as a region. */
 #ifndef DELEGATES_PLUGIN_WIRE_H
 #define DELEGATES_PLUGIN_WIRE_H
 
@@ -17,7 +18,8 @@
 #include <stdint.h>
 
 enum {
-	ET_PLUGIN_WIRE = 3, /* both come from one build; a stale host is still told */
+	ET_PLUGIN_WIRE =
+		3, /* the protocol's version; both sides come from one build, but a stale host must be noticed */
 	ET_PLUGIN_MAX_PACKET = 64 * 1024,
 	ET_PLUGIN_MAX_ARGS = 256,
 	ET_PLUGIN_MAX_EVENTS = 512,
@@ -25,39 +27,39 @@ enum {
 	ET_PLUGIN_MAX_KERNELS = 256,
 	ET_PLUGIN_TEXT = 256,
 	ET_PLUGIN_DIMS = 16,
-	ET_PLUGIN_CALLS_FD = 3, /* in the host process */
+	ET_PLUGIN_CALLS_FD = 3, /* descriptors in the host process */
 	ET_PLUGIN_ASKS_FD = 4,
-	ET_PLUGIN_MAX_FILES = 1024,                      /* that a host process may have open */
-	ET_PLUGIN_MAX_SHOWN = ET_PLUGIN_MAX_FILES / 2,   /* of them memory that runs may name, about */
-	ET_PLUGIN_MAX_KNOWN = ET_PLUGIN_MAX_FILES - 128, /* memory and payloads; the rest is the library's own */
-	ET_PLUGIN_MAX_PAYLOADS = ET_PLUGIN_MAX_KNOWN - 128,
+	ET_PLUGIN_MAX_FILES = 1024,                         /* descriptors that a host process may have */
+	ET_PLUGIN_MAX_SHOWN = ET_PLUGIN_MAX_FILES / 2,      /* about so many are memory that runs may name */
+	ET_PLUGIN_MAX_KNOWN = ET_PLUGIN_MAX_FILES - 128,    /* such memory and payloads; the library has the rest */
+	ET_PLUGIN_MAX_PAYLOADS = ET_PLUGIN_MAX_KNOWN - 128, /* payloads */
 };
 
 enum et_plugin_message {
-	/* inferd to host */
-	ET_PLUGIN_START = 1,
-	ET_PLUGIN_KERNEL, /* the name of one */
-	ET_PLUGIN_PROBE,
-	ET_PLUGIN_INIT,
-	ET_PLUGIN_DESTROY, /* no answer */
-	ET_PLUGIN_INSTANCE_NEW,
-	ET_PLUGIN_INSTANCE_FREE, /* no answer */
-	ET_PLUGIN_INSTANCE_RESET,
-	ET_PLUGIN_SHARE,
-	ET_PLUGIN_FORGET, /* no answer; of memory */
-	ET_PLUGIN_RUN,
-	ET_PLUGIN_CANCEL, /* no answer */
-	ET_PLUGIN_STATS,
-	ET_PLUGIN_TRY_BUFFERS, /* for those who try a plug-in: of that device */
-	ET_PLUGIN_END,         /* no answer but the end of the connection */
-	/* host to inferd */
+	/* inferd to host, on `calls`: with an answer (ANSWER, but for START and RUN) unless said otherwise */
+	ET_PLUGIN_START = 1,      /* struct et_plugin_start; answered by STARTED */
+	ET_PLUGIN_KERNEL,         /* handle.instance is a kernel's index: answers its name and signature */
+	ET_PLUGIN_PROBE,          /* struct et_plugin_init */
+	ET_PLUGIN_INIT,           /* struct et_plugin_init */
+	ET_PLUGIN_DESTROY,        /* handle.model; no answer */
+	ET_PLUGIN_INSTANCE_NEW,   /* handle.model (0: for kernels), handle.instance */
+	ET_PLUGIN_INSTANCE_FREE,  /* handle.instance; no answer */
+	ET_PLUGIN_INSTANCE_RESET, /* handle.instance */
+	ET_PLUGIN_SHARE,          /* struct et_plugin_share */
+	ET_PLUGIN_FORGET,         /* handle.instance is the number of a memory file; no answer */
+	ET_PLUGIN_RUN,            /* struct et_plugin_run; answered by DONE */
+	ET_PLUGIN_CANCEL,         /* handle.instance, handle.model is the run's number; no answer */
+	ET_PLUGIN_STATS,          /* handle.instance is a device */
+	ET_PLUGIN_TRY_BUFFERS,    /* handle.instance is a device; for inferd-delegate-check */
+	ET_PLUGIN_END,            /* unused: inferd hangs up instead */
+	/* host to inferd, on `calls` */
 	ET_PLUGIN_STARTED,
 	ET_PLUGIN_ANSWER,
 	ET_PLUGIN_DONE,
-	/* on the second pair */
-	ET_PLUGIN_LOG,
-	ET_PLUGIN_NAMED,
-	ET_PLUGIN_NAMED_ANSWER,
+	/* on `asks` */
+	ET_PLUGIN_LOG,          /* host to inferd; no answer */
+	ET_PLUGIN_NAMED,        /* host to inferd */
+	ET_PLUGIN_NAMED_ANSWER, /* inferd to host */
 };
 
 struct et_plugin_header {
@@ -102,14 +104,15 @@ struct et_plugin_started {
 	struct et_plugin_device devices[ET_PLUGIN_MAX_DEVICES];
 };
 
-/* PROBE, INIT. With a memory file: the payload, then from the next multiple of 4096 the specs and behind them the model's
- * options, n_pair_bytes in all, each as two u32 (length of key and of value), the key, NUL, the value, NUL, padded to 8. */
+/* PROBE, INIT. With a memory file: the payload; from the next multiple of 4096 on the specs, then the model's
+ * options, n_pair_bytes in all. Each pair is two u32 (the lengths of key and value), the key, NUL, the value, NUL,
+ * padded to 8. */
 struct et_plugin_init {
 	struct et_plugin_header header;
 	uint64_t model; /* its number, inferd's choice */
 	uint64_t n_payload_bytes, n_pair_bytes;
 	uint32_t n_specs, n_options, n_args, zero;
-	uint64_t program; /* the same for payloads of one program */
+	uint64_t program; /* a number, the same for all payloads of one program */
 	char method[128];
 };
 
@@ -124,25 +127,25 @@ struct et_plugin_answer {
 	char signature[64];
 };
 
-/* Whatever is about a model, an instance, a run or a kernel's index. */
+/* The small messages; enum et_plugin_message says what the numbers are. */
 struct et_plugin_handle {
 	struct et_plugin_header header;
-	uint64_t model, instance; /* CANCEL: the run's number instead of the model */
+	uint64_t model, instance;
 };
 
-/* With a memory file, which runs from now on may name: the host maps the parts of it that a run uses, for as long as
- * that run, and may keep them mapped until FORGET. */
+/* With a memory file, which later runs may name: the host maps the parts of it that a run uses, and may keep them
+ * mapped until FORGET. */
 struct et_plugin_share {
 	struct et_plugin_header header;
-	uint64_t id; /* inferd's choice, never used again */
+	uint64_t id; /* its number, inferd's choice, never used again */
 	uint64_t n_bytes;
 };
 
 struct et_plugin_arg {
 	uint8_t kind, type, n_dims, is_output;
 	uint32_t zero;
-	uint64_t memory; /* its number; 0: empty */
-	uint64_t offset; /* in it */
+	uint64_t memory; /* the number of the memory file with the tensor; 0: the tensor has no bytes */
+	uint64_t offset; /* in that file */
 	uint64_t n_bytes;
 	int64_t i;
 	double d;
@@ -154,29 +157,30 @@ struct et_plugin_run {
 	struct et_plugin_header header;
 	uint64_t model; /* 0: kernel number @kernel */
 	uint64_t instance;
-	uint32_t kernel, n_args; /* with a model: the instance's run number, which a cancel names */
-	uint32_t flags;          /* enum inferd_delegate_run_flags */
+	uint32_t kernel; /* with a model: the run's number within the instance, which a CANCEL names */
+	uint32_t n_args;
+	uint32_t flags; /* enum inferd_delegate_run_flags */
 	uint32_t zero;
 	struct et_plugin_arg args[];
 };
 
-/* The outputs in their order, as they came out. */
+/* An output, in the order of the arguments. */
 struct et_plugin_output {
 	int32_t sizes[ET_PLUGIN_DIMS];
 	int64_t i;
 	double d;
 };
 
-/* One part of the run and its time. */
+/* A part of a profiled run and its time. */
 struct et_plugin_event {
 	uint64_t ns;
 	char name[56];
 };
 
-/* Beyond inferd_delegate_result: memory that an argument lies in could not be read or written (SIGBUS). */
+/* A result besides enum inferd_delegate_result: the memory of an argument could not be read or written (SIGBUS). */
 enum { ET_PLUGIN_RESULT_FAULT = 1000 };
 
-/* Followed by n_events of them behind the outputs. */
+/* The end of a run. Behind the outputs follow n_events events. */
 struct et_plugin_done {
 	struct et_plugin_header header;
 	uint32_t result, n_outputs;
@@ -191,7 +195,7 @@ struct et_plugin_log {
 	char text[512];
 };
 
-/* NAMED: the question. NAMED_ANSWER: @n_bytes of it, with a memory file unless result says it is not there. */
+/* NAMED: the question for @key. NAMED_ANSWER: a memory file of @n_bytes, unless result is not 0. */
 struct et_plugin_named {
 	struct et_plugin_header header;
 	uint64_t call; /* the id of the INIT or PROBE that wants it */
@@ -226,13 +230,13 @@ enum { ET_PLUGIN_PAGE = 4096 };
 /* Send all of @packet with at most one descriptor (-1: none). 0 or negative errno; -EAGAIN if @may_wait is 0 and the
  * peer does not read. */
 int et_plugin_send(int socket, const void *packet, int fd, int may_wait);
-/* Receive one packet, waiting for it unless @may_wait is 0. The number of bytes (at least a header's, and what the
- * header says), 0 when the peer is gone, negative errno; -EBADMSG for a packet that is none. *ret_fd is -1 or the
- * caller's; -1, too, if one came and this process has no room for it. */
+/* Receive one packet, waiting for it unless @may_wait is 0. Returns the number of bytes (at least a header's, and
+ * as many as the header says), 0 when the peer is gone, or negative errno; -EBADMSG for a malformed packet. *ret_fd
+ * is the caller's, or -1: none came, or this process has no room for it. */
 int et_plugin_receive(int socket, void *packet, size_t room, int *ret_fd, int may_wait);
-/* A memory file of @n_bytes, sealed against changing size; negative errno. */
+/* Make a memory file of @n_bytes, sealed against changing size. Returns its descriptor, or negative errno. */
 int et_plugin_memory(const char *name, uint64_t n_bytes);
-/* And against writing, when everybody who may write has unmapped it. */
+/* Seal it against writing, too. It must not be mapped for writing any more. 0 or negative errno. */
 int et_plugin_memory_seal(int fd);
 
 #endif

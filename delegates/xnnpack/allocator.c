@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What XNNPACK allocates, and what it is given when there is no more.
+/* XNNPACK's allocator: it counts memory for each thread, and has a reserve for when the heap has no more.
  *
- * It looks at most answers of its allocator, but not at all: its memory planner (2024-11) uses three tables that it may not
- * have got, and so does the reshape of a convolution of rows quantized at run time. A daemon must not end for
- * that. So what is small comes from a reserve when the heap has no more, and whoever called XNNPACK learns of it
- * when it is back (et_xnn_settle), deletes what was made, and says that memory ran out. What is large (packed weights, a
- * workspace, indirections) XNNPACK does look at; a graph of more than ten thousand values has larger tables
- * than there is reserve, and could end the process still.
+ * XNNPACK checks most answers of its allocator, but not all: its memory planner (2024-11) uses three tables without
+ * a check, and so does the reshape of a convolution of rows quantized at run time. A daemon must not end for that.
+ * So small requests come from a reserve when the heap has no more. The caller of XNNPACK learns of it afterwards
+ * (et_xnn_settle), deletes what was made, and reports that memory ran out. XNNPACK does check large requests (packed
+ * weights, a workspace, indirections). A graph of more than ten thousand values has tables larger than the reserve,
+ * and could still end the process.
  *
- * XNNPACK takes one allocator for a process and keeps it, so this is one table without a context. The reserve is empty but
- * in the moment of need; pages of it that nobody used are no memory. */
+ * XNNPACK takes one allocator for the process and keeps it, so this is one table without a context. The reserve is
+ * empty except in the moment of need; its pages take no memory until they are used. */
 #include "delegates/xnnpack/allocator.h"
 
 #include <malloc.h>
@@ -21,17 +21,17 @@
 
 enum { RESERVE = 1 << 20, SMALL = 256 << 10, ALIGNMENT = 64 };
 
-/* In front of each piece in the reserve. */
+/* The header of each piece in the reserve. */
 struct piece {
 	_Alignas(ALIGNMENT) size_t n_bytes;
 };
 
 static _Alignas(ALIGNMENT) uint8_t reserve[RESERVE];
 static size_t n_used, n_pieces;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* both */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards n_used, n_pieces and reserve */
 
 static _Thread_local bool has_run_out;
-static _Thread_local uint64_t n_held; /* wraps where what another thread made is deleted */
+static _Thread_local uint64_t n_held; /* wraps if the thread deletes memory that another thread allocated */
 static bool (*_Atomic the_gate)(size_t n_bytes);
 
 static bool is_reserve(const void *bytes)
@@ -100,7 +100,8 @@ static void *reallocate(void *self, void *bytes, size_t n_bytes)
 		size_t n_old = malloc_usable_size(bytes);
 		void *moved = has_heap(n_bytes) ? realloc(bytes, n_bytes) : NULL;
 		n_held += moved ? malloc_usable_size(moved) - n_old : 0;
-		has_run_out = has_run_out || !moved; /* this answer XNNPACK looks at, wherever it asks */
+		has_run_out = has_run_out ||
+			      !moved; /* XNNPACK checks every answer of reallocate, so no reserve is needed */
 		return moved;
 	}
 	void *moved = allocate(self, n_bytes);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Payloads of a Program that came out the same: one stands for all.
+/* Deduplication: payloads of a Program that were decoded to the same graph share one model.
  *
- * A network that passes the same cell at each step, or that was lowered operator by operator, has the same payload many times
- * over; in the file they differ by numbers for debuggers. XNNPACK's objects for one take tens of kilobytes and most of
- * the time of a load, so there is one compiled payload for them, and of that one context on each lane. */
+ * A network that runs the same cell at each step, or that was lowered operator by operator, has the same payload
+ * many times over. In the file these differ by numbers for debuggers. XNNPACK's objects for one payload take tens of
+ * kilobytes and most of the time of a load, so there is one model for all of them, and one instance of it for each
+ * worker. */
 #ifndef DELEGATES_XNNPACK_DEDUPLICATION_H
 #define DELEGATES_XNNPACK_DEDUPLICATION_H
 
@@ -11,34 +12,40 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { ET_XNN_DUPLICATE_BUCKETS = 64 };
 
-struct et_xnn_model;
+struct et_xnn_payload;
 
-/* Those of one Program. Any thread. */
+/* The models of one Program that may be shared. Any thread. */
 struct et_xnn_duplicates {
-	pthread_mutex_t lock; /* guards what follows, and the members `twin` of those that are in it */
+	pthread_mutex_t lock; /* guards what follows, and the node and n_users of each et_xnn_duplicate in it */
 	struct et_list_node by_digest[ET_XNN_DUPLICATE_BUCKETS];
 };
 
-/* What a compiled payload has of it, and a context. */
+/* A member of each model and of each instance. */
 struct et_xnn_duplicate {
-	struct et_list_node node; /* in by_digest; among a compiled payload's contexts */
-	uint64_t digest;
+	struct et_list_node node; /* of a model: in by_digest; of an instance: in its model's list */
 	uint32_t n_users;
+	/* Of a model only. */
+	uint64_t digest;
+	const struct et_xnn_payload *payload; /* the model's */
+	size_t max_instance_bytes;            /* the model's limit */
 };
 
 void et_xnn_duplicates_init(struct et_xnn_duplicates *duplicates);
-/* No payload may be left. */
+/* No model of the Program may be left. */
 void et_xnn_duplicates_deinit(struct et_xnn_duplicates *duplicates);
-/* A compiled payload from which everything comes out as from @compiled, with a user more; or NULL. @compiled has its parts,
- * and need have nothing packed. */
-struct et_xnn_model *et_xnn_duplicates_find(struct et_xnn_duplicates *duplicates, struct et_xnn_model *model);
-/* @compiled may be found from now on, and never changes any more; nothing happens where its Plan might yet change it. */
-void et_xnn_duplicates_add(struct et_xnn_duplicates *duplicates, struct et_xnn_model *model);
-/* A user less. True: it was the last, and nobody finds it any more. @twins: NULL for what has no other user. */
+/* Find a model from which everything comes out as from @duplicate's, and count a user of it; NULL: there is none.
+ * @duplicate has its payload, cut into partitions, and its limit; its digest is set. */
+struct et_xnn_duplicate *et_xnn_duplicates_find(struct et_xnn_duplicates *duplicates,
+	struct et_xnn_duplicate *duplicate);
+/* @duplicate, which has its digest, may be found from now on. Its payload never changes again. */
+void et_xnn_duplicates_add(struct et_xnn_duplicates *duplicates, struct et_xnn_duplicate *duplicate);
+/* Uncount a user. True: it was the last one, and @duplicate is not found any more. @duplicates: NULL if it was never
+ * shared. */
 bool et_xnn_duplicates_leave(struct et_xnn_duplicates *duplicates, struct et_xnn_duplicate *duplicate);
 
 #endif

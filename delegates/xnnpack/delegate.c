@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The delegate's table, and the backend: one a process, with one set of packed weights a Program.
+/* The delegate's table, and the backend: one for each process, with one set of packed weights for each Program.
  *
- * Which payloads belong together is known by their Program. Its weights live as long as one of its payloads is
- * compiled, so that two methods that use the same named data share what was packed from it. */
+ * Payloads belong together if they have the same Program. A Program's weights live as long as one of its payloads is
+ * compiled, so two methods that use the same named data share what was packed from it. */
 #include "delegates/xnnpack/delegate.h"
 
-#include "delegates/xnnpack/model.h"
-#include "delegates/xnnpack/instance.h"
+#include "delegates/xnnpack/graph/subgraph.h"
 #include "delegates/xnnpack/hardware_config.h"
+#include "delegates/xnnpack/instance.h"
+#include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/threads.h"
 #include "delegates/xnnpack/warm_up.h"
-#include "delegates/interface.h"
+#include "delegates/convert.h"
 #include "runtime/base/list.h"
 
 #include <pthread.h>
@@ -24,48 +25,48 @@
 struct et_xnn_backend {
 	struct et_allocator allocator;
 	size_t max_instance_bytes;
-	char machine[256];    /* the store's key; empty: nothing is kept */
-	pthread_mutex_t lock; /* programs */
+	char machine[256];    /* the store's key; empty: nothing is persisted */
+	pthread_mutex_t lock; /* guards programs */
 	struct et_list_node programs;
-	struct et_xnn_thread_sets thread_sets;
+	struct et_xnn_worker_spaces worker_spaces;
 };
 
-struct program_weights {
+struct program {
 	struct et_list_node node;
-	uint64_t program; /* its number */
+	uint64_t number;
 	struct et_xnn_weights *weights;
 	struct et_xnn_duplicates duplicates;
-	struct et_xnn_rehearsals rehearsals;
+	struct et_xnn_prebuilt_cache prebuilt_cache;
 	uint32_t n_users;
 };
 
-/* --- weights by Program ---------------------------------------------------------------------------- */
+/* --- Programs ---------------------------------------------------------------------------- */
 
-static struct program_weights *weights_find(struct et_xnn_backend *backend, uint64_t program,
+static struct program *program_find(struct et_xnn_backend *backend, uint64_t number,
 	const struct et_xnn_weights *weights)
 {
 	struct et_list_node *node, *after;
 	ET_LIST_FOR_EACH(node, after, &backend->programs) {
-		struct program_weights *entry = ET_CONTAINER_OF(node, struct program_weights, node);
-		if (weights ? entry->weights == weights : entry->program == program)
+		struct program *entry = ET_CONTAINER_OF(node, struct program, node);
+		if (weights ? entry->weights == weights : entry->number == number)
 			return entry;
 	}
 	return NULL;
 }
 
-static struct program_weights *weights_get(struct et_xnn_backend *backend, uint64_t program,
+static struct program *program_get(struct et_xnn_backend *backend, uint64_t number,
 	const struct inferd_delegate_store *store)
 {
 	const struct et_allocator *allocator = &backend->allocator;
 	pthread_mutex_lock(&backend->lock);
-	struct program_weights *entry = weights_find(backend, program, NULL);
+	struct program *entry = program_find(backend, number, NULL);
 	if (!entry) {
-		entry = allocator->alloc(allocator->self, sizeof(*entry), _Alignof(struct program_weights));
+		entry = allocator->alloc(allocator->self, sizeof(*entry), _Alignof(struct program));
 		struct et_xnn_weights *weights = entry ? et_xnn_weights_new(allocator, store, backend->machine) : NULL;
 		if (entry && weights) {
-			*entry = (struct program_weights){ .program = program, .weights = weights };
+			*entry = (struct program){ .number = number, .weights = weights };
 			et_xnn_duplicates_init(&entry->duplicates);
-			et_xnn_rehearsals_init(&entry->rehearsals, allocator);
+			et_xnn_prebuilt_cache_init(&entry->prebuilt_cache, allocator);
 			et_list_append(&backend->programs, &entry->node);
 		} else {
 			allocator->free(allocator->self, entry, sizeof(*entry));
@@ -78,16 +79,16 @@ static struct program_weights *weights_get(struct et_xnn_backend *backend, uint6
 	return entry;
 }
 
-static void weights_put(struct et_xnn_backend *backend, struct et_xnn_weights *weights,
+static void program_put(struct et_xnn_backend *backend, struct et_xnn_weights *weights,
 	const struct inferd_delegate_store *store)
 {
 	pthread_mutex_lock(&backend->lock);
-	struct program_weights *entry = weights_find(backend, 0, weights);
+	struct program *entry = program_find(backend, 0, weights);
 	if (entry && --entry->n_users == 0) {
 		et_list_remove(&entry->node);
 		et_xnn_weights_free(entry->weights, store);
 		et_xnn_duplicates_deinit(&entry->duplicates);
-		et_xnn_rehearsals_deinit(&entry->rehearsals);
+		et_xnn_prebuilt_cache_deinit(&entry->prebuilt_cache);
 		backend->allocator.free(backend->allocator.self, entry, sizeof(*entry));
 	}
 	pthread_mutex_unlock(&backend->lock);
@@ -128,7 +129,7 @@ static enum et_status make_backend(struct et_xnn_backend **ret_backend, const st
 	backend->max_instance_bytes = DEFAULT_MAX_INSTANCE_BYTES;
 	pthread_mutex_init(&backend->lock, NULL);
 	et_list_init(&backend->programs);
-	et_xnn_thread_sets_init(&backend->thread_sets, allocator);
+	et_xnn_worker_spaces_init(&backend->worker_spaces, allocator);
 	et_xnn_warm();
 	*ret_backend = backend;
 	return ET_OK;
@@ -144,26 +145,26 @@ static int backend_open(const struct inferd_delegate_host *host, void **ret_self
 		return INFERD_DELEGATE_E_INVALID;
 	enum et_status status = make_backend(&backend, &allocator, &diag);
 	*ret_self = backend;
-	return et_interface_result(status, &diag, message);
+	return et_convert_status(status, &diag, message);
 }
 
 static void backend_close(void *self)
 {
 	struct et_xnn_backend *backend = self;
 	pthread_mutex_destroy(&backend->lock);
-	et_xnn_thread_sets_deinit(&backend->thread_sets);
+	et_xnn_worker_spaces_deinit(&backend->worker_spaces);
 	struct et_allocator allocator = backend->allocator;
 	allocator.free(allocator.self, backend, sizeof(*backend));
 	xnn_deinitialize();
 }
 
-/* Processors that this process may use. */
+/* The number of processors that this process may use. */
 static uint32_t n_processors(void)
 {
 	cpu_set_t set;
 	if (sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 0)
 		return (uint32_t)CPU_COUNT(&set);
-	long n = sysconf(_SC_NPROCESSORS_ONLN); /* more than a cpu_set_t holds */
+	long n = sysconf(_SC_NPROCESSORS_ONLN); /* the machine has more than a cpu_set_t holds */
 	return n > 0 ? (uint32_t)n : 1;
 }
 
@@ -184,7 +185,7 @@ static int devices(void *self, uint32_t index, struct inferd_delegate_device *re
 	return INFERD_DELEGATE_OK;
 }
 
-/* Reading a payload is most of the work of making it ready, and nothing is said before that. */
+/* Any payload may be tried: to read it is most of the work of compiling it, so probe does not. */
 static int probe(void *self, const struct inferd_delegate_payload *payload, uint32_t *ret_readiness,
 	struct inferd_delegate_message *message)
 {
@@ -201,16 +202,16 @@ static enum et_status compile(struct et_xnn_backend *backend, const struct infer
 	const struct inferd_delegate_store *store = backend->machine[0] ? payload->store : NULL;
 	struct inferd_delegate_model *model = allocator->alloc(allocator->self, sizeof(*model),
 		_Alignof(struct inferd_delegate_model));
-	struct program_weights *program = model ? weights_get(backend, payload->program, store) : NULL;
+	struct program *program = model ? program_get(backend, payload->program, store) : NULL;
 	if (!program) {
 		allocator->free(allocator->self, model, sizeof(*model));
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for XNNPACK's weights");
 	}
 	*model = (struct inferd_delegate_model){ .backend = backend, .store = store };
 	enum et_status status = et_xnn_compile(&model->model, &model->slices, payload, program->weights,
-		&program->rehearsals, &program->duplicates, backend->max_instance_bytes, allocator, ret_info, diag);
+		&program->prebuilt_cache, &program->duplicates, backend->max_instance_bytes, allocator, ret_info, diag);
 	if (status != ET_OK) {
-		weights_put(backend, program->weights, store);
+		program_put(backend, program->weights, store);
 		allocator->free(allocator->self, model, sizeof(*model));
 		return status;
 	}
@@ -225,7 +226,7 @@ static int init(void *self, const struct inferd_delegate_payload *payload, struc
 	struct et_diag diag = { "" };
 	if (no_option(payload->options, payload->n_options, message))
 		return INFERD_DELEGATE_E_INVALID;
-	return et_interface_result(compile(self, payload, ret_model, ret_info, &diag), &diag, message);
+	return et_convert_status(compile(self, payload, ret_model, ret_info, &diag), &diag, message);
 }
 
 static void destroy(struct inferd_delegate_model *model)
@@ -234,7 +235,7 @@ static void destroy(struct inferd_delegate_model *model)
 	struct et_xnn_weights *weights = model->model->weights;
 	et_xnn_model_free(model->model);
 	et_xnn_input_slices_deinit(&model->slices, &backend->allocator);
-	weights_put(backend, weights, model->store);
+	program_put(backend, weights, model->store);
 	backend->allocator.free(backend->allocator.self, model, sizeof(*model));
 }
 
@@ -243,7 +244,7 @@ static int threads_new(void *self, uint32_t index, uint32_t n_threads,
 {
 	struct et_xnn_backend *backend = self;
 	struct et_diag diag = { "" };
-	return et_interface_result(et_xnn_threads_new(ret_threads, &backend->thread_sets, n_threads, &diag), &diag,
+	return et_convert_status(et_xnn_threads_new(ret_threads, &backend->worker_spaces, n_threads, &diag), &diag,
 		message);
 }
 
@@ -253,24 +254,24 @@ static int instance_on_threads(struct inferd_delegate_model *model, struct infer
 	struct et_diag diag = { "" };
 	enum et_status status = et_xnn_instance_new(ret_instance, model->model, threads, &model->backend->allocator,
 		&diag);
-	return et_interface_result(status, &diag, message);
+	return et_convert_status(status, &diag, message);
 }
 
 static int execute(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
 	const struct inferd_delegate_run *run, struct inferd_delegate_message *message)
 {
 	struct et_diag diag;
-	diag.text[0] = '\0'; /* not all of it: this is a run */
+	diag.text[0] = '\0'; /* do not clear all of it: this is a run, which must be fast */
 	enum et_status status = run->flags & INFERD_DELEGATE_PROFILE
 					? et_xnn_instance_profile(instance, &model->slices, run, &diag)
 					: et_xnn_instance_run(instance, &model->slices, run->args, &diag);
-	return status == ET_OK ? INFERD_DELEGATE_OK : et_interface_result(status, &diag, message);
+	return status == ET_OK ? INFERD_DELEGATE_OK : et_convert_status(status, &diag, message);
 }
 
-static int keep(struct inferd_delegate_model *model, struct inferd_delegate_message *message)
+static int persist(struct inferd_delegate_model *model, struct inferd_delegate_message *message)
 {
 	struct et_diag diag = { "" };
-	return et_interface_result(et_xnn_weights_persist(model->model->weights, model->store, &diag), &diag, message);
+	return et_convert_status(et_xnn_weights_persist(model->model->weights, model->store, &diag), &diag, message);
 }
 
 static uint32_t preferred_order(const struct inferd_delegate_model *model, uint32_t arg, uint32_t n_dims,
@@ -284,7 +285,7 @@ static int adopt_orders(struct inferd_delegate_model *model, const uint32_t *arg
 	struct inferd_delegate_message *message)
 {
 	struct et_diag diag = { "" };
-	return et_interface_result(et_xnn_model_reorder(model->model, args, n_args, &diag), &diag, message);
+	return et_convert_status(et_xnn_model_reorder(model->model, args, n_args, &diag), &diag, message);
 }
 
 void et_xnnpack_set_max_instance_bytes(void *self, size_t n_bytes)
@@ -317,7 +318,7 @@ const struct inferd_delegate et_xnnpack_delegate = {
 	.instance_on_threads = instance_on_threads,
 	.threads_parallel_for = et_xnn_threads_parallel_for,
 	.threads_rest = et_xnn_threads_rest,
-	.keep = keep,
+	.keep = persist,
 	.instance_warm = et_xnn_instance_warm,
 	.preferred_order = preferred_order,
 	.adopt_orders = adopt_orders,

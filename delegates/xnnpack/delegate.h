@@ -7,11 +7,11 @@
 
 #include <stddef.h>
 
-/* How much memory one instance may take beside the packed weights, from now on; at first 2 GiB. @self: what
- * open gave. A small file can ask for any amount. */
+/* Limit the memory of one instance besides the packed weights, for payloads that are compiled from now on; at first
+ * 2 GiB. A small file can ask for any amount. @self: what open returned. */
 void et_xnnpack_set_max_instance_bytes(void *self, size_t n_bytes);
 
-/* How much is packed for the Program of @model; for tests and statistics. */
+/* How much is packed for the Program of @model, for tests and statistics. */
 struct et_xnn_weights_stats;
 void et_xnnpack_weights_stats(struct inferd_delegate_model *model, struct et_xnn_weights_stats *ret_stats);
 

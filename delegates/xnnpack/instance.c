@@ -1,28 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Running a payload.
+/* Running a model.
  *
- * A context owns an XNNPACK runtime; or several, where the payload is in parts (partition.h), with nodes of our own between
- * them. XNNPACK wants three steps before it runs: reshape (if an input's shape changed), setup (if any pointer changed),
- * invoke. Both are remembered, so that a run with the shapes and memory of the one before does nothing but the work.
+ * An instance owns an XNNPACK runtime, or several if the payload is cut into partitions (partition.h), with
+ * overrides between them. XNNPACK wants three steps for a run: reshape (if an input's shape changed), setup (if a
+ * pointer changed), invoke. The shapes and pointers of the last run are remembered, so a run with the same ones only
+ * invokes.
  *
- * What parts hand to each other lies in the worker's memory, like XNNPACK's workspace: it is planned when shapes
- * change, taken then, and may have moved when this context runs again, because another one needed more.
+ * Boundary tensors lie in the worker's memory, as XNNPACK's workspace does. That memory is planned and taken when
+ * shapes change. It may have moved when this instance runs again, because another instance needed more.
  *
- * XNNPACK plans its workspace only when something grew, and that plan lets an operator write over its input where
- * the two had the same size at that time. They need not have it after a later reshape to smaller shapes. So a
- * changed shape always plans anew, which the older of its two setup functions does.
+ * XNNPACK plans its workspace only when a value grew, and that plan lets an operator write over its input if both
+ * had the same size at that time. After a reshape to smaller shapes they may differ. So a changed shape always plans
+ * anew: the older of XNNPACK's two setup functions does that.
  *
  * A runtime that failed to reshape is in no defined state: it is deleted, and the next run makes another.
  *
- * A convolution of rows quantized at run time has a buffer of zeros for each picture of the batch, and reshaping to a
- * smaller batch loses those it has no use for any more. So a payload with one makes another runtime for other shapes; and one whose
- * transposed convolutions fall below their stride, or do so no longer, since what they make then is cut to a size that is part of
- * the graph. */
+ * Two kinds of payload need another runtime for other shapes. A convolution of rows quantized at run time has a
+ * buffer of zeros for each image of the batch, and a reshape to a smaller batch loses the buffers that it no longer
+ * uses. A transposed convolution whose output is below its stride is cut to a size that is part of the graph
+ * (deconvolution_cut.h). */
 #include "delegates/xnnpack/instance.h"
-#include "delegates/xnnpack/graph/kind.h"
-#include "delegates/xnnpack/allocator.h"
 
-#include "runtime/base/checked.h"
+#include "delegates/xnnpack/allocator.h"
+#include "delegates/xnnpack/graph/deconvolution_cut.h"
+#include "delegates/xnnpack/graph/instance_memory.h"
+#include "delegates/xnnpack/graph/shape.h"
+#include "delegates/xnnpack/graph/subgraph.h"
+#include "delegates/xnnpack/run_args.h"
+#include "delegates/xnnpack/unsupported.h"
 
 #include <string.h>
 #include <time.h>
@@ -32,51 +37,27 @@ struct inferd_delegate_instance {
 	struct inferd_delegate_worker_threads *threads;
 	struct et_pool pool;
 	uint32_t flags;
-	xnn_workspace_t workspace; /* the lane's; NULL: not taken */
-	xnn_runtime_t *runtimes;   /* one a part; NULL: of our own nodes */
-	bool is_made;              /* else they are to be made by the next run */
-	bool was_reshaped;         /* ever, these runtimes */
-	bool is_shaped;            /* in_shapes and out_shapes are what the runtimes have */
-	bool is_set_up;            /* memory is what the runtimes have */
-	bool is_empty; /* no output has elements: the runtimes have none of these shapes, and nothing to do */
+	xnn_workspace_t workspace; /* the worker's; NULL: not taken */
+	xnn_runtime_t *runtimes;   /* one for each partition; NULL: an override's */
+	bool is_made;              /* false: the next run must make the runtimes */
+	bool was_reshaped;         /* these runtimes have been told shapes */
+	bool is_shaped;            /* the runtimes have in_shapes and out_shapes */
+	bool is_set_up;            /* the runtimes have the pointers in memory */
+	bool is_empty; /* no output has elements: these shapes go to no runtime, and there is nothing to do */
 	struct et_xnn_shape *in_shapes, *out_shapes;
-	struct et_xnn_shape *shapes;          /* one a value */
-	struct et_xnn_shape *made_for;        /* one a value: the runtimes' graphs; NULL: these know no shapes */
-	void **memory;                        /* one a value: of arguments, and of what crosses parts */
-	size_t *offsets;                      /* of what crosses parts, in the worker's memory */
-	size_t n_between;                     /* bytes of that which all need together */
-	int64_t n_counted;                    /* bytes told to the lane */
-	void *between;                        /* where it was at the last setup */
-	struct xnn_external_value *externals; /* scratch: for one part */
-	uint32_t *ids;                        /* scratch: one a value */
-	uint64_t *times_ns;                   /* one a part, or NULL: nobody wants to know */
-	struct et_xnn_duplicates *duplicates; /* the payload's; NULL: it is one user's alone */
+	struct et_xnn_shape *shapes;   /* one for each value */
+	struct et_xnn_shape *made_for; /* one for each value: shapes that the graphs contain; NULL: they contain none */
+	void **memory;                 /* one for each value: the memory of arguments and boundary tensors */
+	size_t *offsets;               /* one for each boundary tensor, in the worker's memory */
+	size_t n_boundary_bytes;       /* bytes of all boundary tensors together */
+	void *boundary_memory;         /* where they were at the last setup */
+	int64_t n_counted;             /* bytes that were counted for the worker */
+	struct xnn_external_value *externals; /* scratch: for one partition */
+	uint32_t *ids;                        /* scratch: one for each value */
+	uint64_t *times_ns;                   /* one for each partition; NULL: overrides are not measured */
+	struct et_xnn_duplicates *duplicates; /* the model's; NULL: the instance is not shared */
 	struct et_xnn_duplicate duplicate;
 };
-
-/* The dtype an argument must have. */
-static bool type_fits(const struct et_xnn_value *value, uint8_t type)
-{
-	if (value->is_index)
-		return type == ET_INT64 || type == ET_INT32;
-	switch (value->type) {
-	case ET_XNN_FP32:
-		return type == ET_FLOAT32;
-	case ET_XNN_FP16:
-		return type == ET_FLOAT16;
-	case ET_XNN_BF16:
-		return type == ET_BFLOAT16;
-	case ET_XNN_QINT8:
-		return type == ET_INT8 || type == ET_QINT8;
-	case ET_XNN_QUINT8:
-		return type == ET_UINT8 || type == ET_QUINT8;
-	case ET_XNN_QINT32:
-	case ET_XNN_INT32:
-		return type == ET_INT32 || type == ET_QINT32;
-	default:
-		return false;
-	}
-}
 
 static void drop_runtimes(struct inferd_delegate_instance *instance)
 {
@@ -88,7 +69,7 @@ static void drop_runtimes(struct inferd_delegate_instance *instance)
 	instance->is_made = instance->was_reshaped = instance->is_shaped = instance->is_set_up = false;
 }
 
-/* Remember that its runtimes are made for these shapes, one a value; NULL: the payload's own. */
+/* Remember the shapes that the runtimes are made for, one for each value; NULL: the payload's own. */
 static void note_shapes(struct inferd_delegate_instance *instance, const struct et_xnn_shape *shapes)
 {
 	const struct et_xnn_payload *payload = &instance->model->payload;
@@ -96,7 +77,7 @@ static void note_shapes(struct inferd_delegate_instance *instance, const struct 
 		instance->made_for[i] = shapes ? shapes[i] : payload->values[i].shape;
 }
 
-/* As above. */
+/* Make the runtimes for these shapes; NULL: for the payload's own. */
 static enum et_status make_runtimes(struct inferd_delegate_instance *instance, const struct et_xnn_shape *shapes,
 	struct et_diag *diag)
 {
@@ -105,7 +86,7 @@ static enum et_status make_runtimes(struct inferd_delegate_instance *instance, c
 		.shapes = instance->made_for,
 		.weights = et_xnn_weights_provider(instance->model->weights),
 		.workspace = instance->workspace,
-		.threads = instance->threads->threads,
+		.threads = instance->threads->pool,
 		.flags = instance->flags,
 	};
 	note_shapes(instance, shapes);
@@ -124,12 +105,12 @@ static enum et_status make_runtimes(struct inferd_delegate_instance *instance, c
 	return ET_OK;
 }
 
-/* The lane's workspace, and runtimes in it: those that were made to try the payload, if they can be had. */
+/* Take the worker's workspace and the prebuilt runtimes in it, or make runtimes if the worker cannot have those. */
 static enum et_status make_first_runtimes(struct inferd_delegate_instance *instance, struct et_diag *diag)
 {
 	struct et_xnn_model *model = instance->model;
-	instance->is_made = !instance->flags && et_xnn_rehearsals_take(model->rehearsals, model->prebuilt,
-							instance->threads, instance->runtimes);
+	instance->is_made = !instance->flags && et_xnn_prebuilt_cache_take(model->prebuilt_cache,
+							model->prebuilt_number, instance->threads, instance->runtimes);
 	enum et_status status = et_xnn_threads_take_workspace(instance->threads, &instance->workspace, diag);
 	if (status == ET_OK && !instance->is_made)
 		return make_runtimes(instance, NULL, diag);
@@ -137,7 +118,7 @@ static enum et_status make_first_runtimes(struct inferd_delegate_instance *insta
 	return status;
 }
 
-/* Whether XNNPACK loses memory when it reshapes this to less. */
+/* Whether XNNPACK loses buffers of zeros when it reshapes the payload to a smaller batch. */
 static bool loses_zeros(const struct et_xnn_payload *payload)
 {
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
@@ -156,48 +137,9 @@ static enum et_status refuse(struct inferd_delegate_instance *instance, enum xnn
 	return et_fail(diag, et_xnn_status_of(status), "XNNPACK can't %s: %s", what, et_xnn_status_text(status));
 }
 
-/* Whether XNNPACK may be given this argument. */
-static enum et_status check_arg(const struct et_xnn_value *value, const struct inferd_delegate_arg *arg,
-	const char *side, struct et_diag *diag)
-{
-	if (arg->kind != INFERD_DELEGATE_TENSOR)
-		return et_fail(diag, ET_E_INVALID_TYPE, "XNNPACK: %s %u is %s, expected a tensor", side,
-			value->external_id, et_tag_name((enum et_tag)arg->kind));
-	if (!type_fits(value, arg->type))
-		return et_fail(diag, ET_E_INVALID_TYPE, "XNNPACK: %s %u is %s, the payload says %s", side,
-			value->external_id, et_scalar_name((enum et_scalar_type)arg->type),
-			value->is_index ? "indexes" : et_xnn_type_name(value->type));
-	if (!arg->data)
-		return et_fail(diag, ET_E_INVALID_STATE, "XNNPACK: %s %u has no memory", side, value->external_id);
-	return ET_OK;
-}
-
-/* XNNPACK sees a tensor as it lies in memory: outermost dimension first. */
-static enum et_status physical_shape(const struct et_xnn_value *value, const struct inferd_delegate_arg *tensor,
-	struct et_xnn_shape *ret_shape, struct et_diag *diag)
-{
-	if (tensor->n_dims == 0 && value->shape.n_dims == 1) {
-		/* The exporter writes a single number as one dimension of size 1. */
-		*ret_shape = (struct et_xnn_shape){ .n_dims = 1, .dims = { 1 } };
-		return ET_OK;
-	}
-	if (tensor->n_dims != value->shape.n_dims)
-		return et_fail(diag, ET_E_INVALID_ARGUMENT, "XNNPACK: input %u has %u dimensions, expected %u",
-			value->external_id, tensor->n_dims, value->shape.n_dims);
-	struct et_xnn_shape shape = { .n_dims = tensor->n_dims };
-	for (uint32_t i = 0; i < tensor->n_dims; i++) {
-		int32_t size = tensor->sizes[tensor->dim_order[i]];
-		if (size < 0)
-			return et_fail(diag, ET_E_INVALID_ARGUMENT, "XNNPACK: input %u has a negative size",
-				value->external_id);
-		shape.dims[i] = (size_t)size;
-	}
-	*ret_shape = shape;
-	return ET_OK;
-}
-
-/* Something joined to nothing, as where a cache begins: the one thing with an empty input that XNNPACK is asked for. */
-static bool joins_nothing(const struct inferd_delegate_instance *instance)
+/* Whether every node with an empty input is a concatenation whose output is not empty: such as a cache that begins
+ * empty. It is the one case in which XNNPACK gets an empty input. */
+static bool only_concatenates_empty(const struct inferd_delegate_instance *instance)
 {
 	const struct et_xnn_payload *payload = &instance->model->payload;
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
@@ -213,7 +155,7 @@ static bool joins_nothing(const struct inferd_delegate_instance *instance)
 	return true;
 }
 
-/* XNNPACK is not given what makes nothing. */
+/* If an input is empty, find the outputs' shapes here: XNNPACK does not get this run. */
 static enum et_status settle_empty(struct inferd_delegate_instance *instance, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &instance->model->payload;
@@ -222,7 +164,7 @@ static enum et_status settle_empty(struct inferd_delegate_instance *instance, st
 		instance->is_empty = et_xnn_is_empty(&instance->in_shapes[i]);
 	if (!instance->is_empty)
 		return ET_OK;
-	if (joins_nothing(instance)) {
+	if (only_concatenates_empty(instance)) {
 		instance->is_empty = false;
 		return ET_OK;
 	}
@@ -236,8 +178,8 @@ static enum et_status settle_empty(struct inferd_delegate_instance *instance, st
 	return ET_OK;
 }
 
-/* Tell XNNPACK the shapes that a part reads; those that it writes must come out as ours. */
-static enum et_status reshape_part(struct inferd_delegate_instance *instance, uint32_t index, struct et_diag *diag)
+/* Tell XNNPACK the shapes that a partition reads. The shapes that it writes must be those that shape.c inferred. */
+static enum et_status reshape_partition(struct inferd_delegate_instance *instance, uint32_t index, struct et_diag *diag)
 {
 	const struct et_xnn_partition *partition = &instance->model->partitions.partitions[index];
 	const struct et_xnn_payload *graph = partition->graph;
@@ -263,28 +205,29 @@ static enum et_status reshape_part(struct inferd_delegate_instance *instance, ui
 		if (n_dims != expected->n_dims ||
 			memcmp(shape.dims, expected->dims, n_dims * sizeof(*shape.dims)) != 0) {
 			drop_runtimes(instance);
-			return et_fail(diag, ET_E_INTERNAL, "XNNPACK: value %u has not the shape that its graph makes",
+			return et_fail(diag, ET_E_INTERNAL,
+				"XNNPACK: value %u does not have the shape that its graph gives it",
 				instance->model->payload.values[et_xnn_partition_outer(partition, i)].id);
 		}
 	}
 	return ET_OK;
 }
 
-/* Memory for what crosses parts. */
-static enum et_status plan_between(struct inferd_delegate_instance *instance, struct et_diag *diag)
+/* Plan and take memory for the boundary tensors. */
+static enum et_status plan_boundary_bytes(struct inferd_delegate_instance *instance, struct et_diag *diag)
 {
 	const struct et_xnn_partitions *partitions = &instance->model->partitions;
-	instance->n_between = 0;
+	instance->n_boundary_bytes = 0;
 	if (!partitions->n_boundaries)
 		return ET_OK;
 	if (!et_xnn_partitions_plan(partitions, instance->shapes, instance->offsets, instance->ids,
-		    &instance->n_between) ||
-		!et_xnn_threads_memory(instance->threads, instance->n_between))
+		    &instance->n_boundary_bytes) ||
+		!et_xnn_threads_memory(instance->threads, instance->n_boundary_bytes))
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for an XNNPACK run");
 	return ET_OK;
 }
 
-/* The inputs' shapes are in in_shapes: see what becomes of them, then tell XNNPACK. */
+/* Infer and check all shapes from in_shapes, then tell XNNPACK. */
 static enum et_status reshape(struct inferd_delegate_instance *instance, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &instance->model->payload;
@@ -298,14 +241,15 @@ static enum et_status reshape(struct inferd_delegate_instance *instance, struct 
 	if (inferred == ET_OK && instance->is_empty)
 		return ET_OK;
 	if (inferred == ET_OK)
-		inferred = et_xnn_check_theirs(payload, instance->shapes, diag);
+		inferred = et_xnn_check_supported(payload, instance->shapes, diag);
 	if (inferred == ET_OK)
 		inferred = et_xnn_check_memory(payload, instance->shapes, instance->ids,
 			instance->model->max_instance_bytes, &n_bytes, diag);
 	if (inferred != ET_OK)
 		return inferred;
-	bool is_for_others = instance->made_for && !et_xnn_is_cut_alike(payload, instance->made_for, instance->shapes);
-	if (is_for_others || (instance->was_reshaped && loses_zeros(payload))) {
+	bool needs_other_graphs = instance->made_for &&
+				  !et_xnn_is_cut_alike(payload, instance->made_for, instance->shapes);
+	if (needs_other_graphs || (instance->was_reshaped && loses_zeros(payload))) {
 		drop_runtimes(instance);
 		inferred = make_runtimes(instance, instance->shapes, diag);
 		if (inferred != ET_OK)
@@ -316,9 +260,9 @@ static enum et_status reshape(struct inferd_delegate_instance *instance, struct 
 	instance->was_reshaped = true;
 	for (uint32_t i = 0; i < instance->model->partitions.n_partitions && inferred == ET_OK; i++)
 		if (instance->runtimes[i])
-			inferred = reshape_part(instance, i, diag);
+			inferred = reshape_partition(instance, i, diag);
 	if (inferred == ET_OK)
-		inferred = plan_between(instance, diag);
+		inferred = plan_boundary_bytes(instance, diag);
 	if (inferred != ET_OK)
 		return inferred;
 	for (uint32_t i = 0; i < payload->n_outputs; i++)
@@ -328,38 +272,13 @@ static enum et_status reshape(struct inferd_delegate_instance *instance, struct 
 	return ET_OK;
 }
 
-/* Give an output the shape that comes out. */
-static enum et_status resize_output(const struct et_xnn_value *value, const struct et_xnn_shape *shape,
-	struct inferd_delegate_arg *arg, struct et_diag *diag)
-{
-	if (arg->n_dims == 0 && shape->n_dims == 1 && shape->dims[0] == 1)
-		return ET_OK; /* see physical_shape */
-	bool fits = arg->n_dims == shape->n_dims, is_same = fits;
-	for (uint32_t i = 0; i < shape->n_dims && fits; i++) {
-		int32_t *size = &arg->sizes[arg->dim_order[i]];
-		is_same = is_same && *size == (int32_t)shape->dims[i]; /* below 2^31: shape.c */
-		*size = (int32_t)shape->dims[i];
-	}
-	if (is_same)
-		return ET_OK;
-	fits = fits && !(arg->flags & INFERD_DELEGATE_FIXED_SIZES);
-	size_t n_bytes = et_scalar_size((enum et_scalar_type)arg->type);
-	for (uint32_t i = 0; i < shape->n_dims && fits; i++)
-		fits = et_mul(n_bytes, shape->dims[i], &n_bytes);
-	if (fits && n_bytes <= arg->n_bytes)
-		return ET_OK;
-	char text[128];
-	et_xnn_shape_text(shape, text, sizeof(text));
-	return et_fail(diag, ET_E_NOT_SUPPORTED, "XNNPACK: output %u comes out as %s, which its tensor can't take",
-		value->external_id, text);
-}
-
 static enum et_status set_up(struct inferd_delegate_instance *instance, bool plans_anew, struct et_diag *diag)
 {
 	const struct et_xnn_partitions *partitions = &instance->model->partitions;
-	uint8_t *between = partitions->n_boundaries ? et_xnn_threads_memory(instance->threads, instance->n_between)
-						    : NULL;
-	if (partitions->n_boundaries && !between)
+	uint8_t *boundary_memory = partitions->n_boundaries
+					   ? et_xnn_threads_memory(instance->threads, instance->n_boundary_bytes)
+					   : NULL;
+	if (partitions->n_boundaries && !boundary_memory)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for an XNNPACK run");
 	const struct et_xnn_payload *payload = &instance->model->payload;
 	for (uint32_t i = 0; i < payload->n_inputs + payload->n_outputs; i++) {
@@ -368,7 +287,7 @@ static enum et_status set_up(struct inferd_delegate_instance *instance, bool pla
 			instance->memory[payload->values[arg].seen_as] = instance->memory[arg];
 	}
 	for (uint32_t i = 0; i < partitions->n_boundaries; i++)
-		instance->memory[partitions->boundaries[i].value] = between + instance->offsets[i];
+		instance->memory[partitions->boundaries[i].value] = boundary_memory + instance->offsets[i];
 	for (uint32_t i = 0; i < partitions->n_partitions; i++) {
 		const struct et_xnn_partition *partition = &partitions->partitions[i];
 		xnn_runtime_t runtime = instance->runtimes[i];
@@ -384,32 +303,17 @@ static enum et_status set_up(struct inferd_delegate_instance *instance, bool pla
 		if (status != xnn_status_success)
 			return refuse(instance, status, "set its operators up", diag);
 	}
-	instance->between = between;
+	instance->boundary_memory = boundary_memory;
 	instance->is_set_up = true;
 	et_xnn_threads_count(instance->threads, 0);
 	return ET_OK;
 }
 
-/* XNNPACK writes indexes as 32-bit integers; a 64-bit tensor has room for both, so they are widened in place,
- * the last one first. */
-static void widen_indexes(const struct inferd_delegate_arg *tensor, const struct et_xnn_shape *shape)
-{
-	size_t n = 1;
-	for (uint32_t i = 0; i < shape->n_dims; i++)
-		n *= shape->dims[i];
-	for (size_t i = n; i > 0; i--) {
-		int32_t index;
-		memcpy(&index, (const uint8_t *)tensor->data + (i - 1) * sizeof(index), sizeof(index));
-		int64_t wide = index;
-		memcpy((uint8_t *)tensor->data + (i - 1) * sizeof(wide), &wide, sizeof(wide));
-	}
-}
-
-/* Everything before the work: shapes, memory. */
-static enum et_status get_ready(struct inferd_delegate_instance *instance, const struct et_xnn_input_slices *slices,
+/* Do everything before invoke: check the arguments, reshape, set up. */
+static enum et_status prepare(struct inferd_delegate_instance *instance, const struct et_xnn_input_slices *slices,
 	struct inferd_delegate_arg *const *args, struct et_diag *diag)
 {
-	uint32_t next = 0; /* of the starts */
+	uint32_t next_slice = 0;
 	const struct et_xnn_payload *payload = &instance->model->payload;
 	enum et_status status = ET_OK;
 	if (!instance->is_made) {
@@ -423,11 +327,11 @@ static enum et_status get_ready(struct inferd_delegate_instance *instance, const
 		const struct inferd_delegate_arg *tensor = args[value->external_id];
 		struct et_xnn_shape shape;
 		uint8_t *data = tensor->data;
-		status = check_arg(value, tensor, "input", diag);
+		status = et_xnn_arg_check(value, tensor, "input", diag);
 		if (status == ET_OK)
-			status = physical_shape(value, tensor, &shape, diag);
-		if (status == ET_OK && next < slices->n_slices && slices->slices[next].input == i)
-			status = et_xnn_input_slice_apply(&slices->slices[next++], value, &shape, &data, diag);
+			status = et_xnn_arg_shape(value, tensor, &shape, diag);
+		if (status == ET_OK && next_slice < slices->n_slices && slices->slices[next_slice].input == i)
+			status = et_xnn_input_slice_apply(&slices->slices[next_slice++], value, &shape, &data, diag);
 		if (status != ET_OK)
 			return status;
 		if (memcmp(&shape, &instance->in_shapes[i], sizeof(shape)) != 0) {
@@ -448,11 +352,11 @@ static enum et_status get_ready(struct inferd_delegate_instance *instance, const
 	for (uint32_t i = 0; i < payload->n_outputs; i++) {
 		const struct et_xnn_value *value = &payload->values[payload->outputs[i]];
 		struct inferd_delegate_arg *tensor = args[value->external_id];
-		status = check_arg(value, tensor, "output", diag);
+		status = et_xnn_arg_check(value, tensor, "output", diag);
 		if (status == ET_OK)
-			status = resize_output(value, &instance->out_shapes[i], tensor, diag);
+			status = et_xnn_arg_resize(value, &instance->out_shapes[i], tensor, diag);
 		if (status != ET_OK) {
-			instance->is_shaped = !is_reshaped; /* or the next run would forget to plan anew */
+			instance->is_shaped = !is_reshaped; /* otherwise the next run would not plan anew */
 			return status;
 		}
 		if (instance->memory[payload->outputs[i]] != tensor->data) {
@@ -462,8 +366,8 @@ static enum et_status get_ready(struct inferd_delegate_instance *instance, const
 	}
 	if (instance->is_empty)
 		return ET_OK;
-	bool has_moved = instance->n_between &&
-			 et_xnn_threads_memory(instance->threads, instance->n_between) != instance->between;
+	bool has_moved = instance->n_boundary_bytes && et_xnn_threads_memory(instance->threads,
+							       instance->n_boundary_bytes) != instance->boundary_memory;
 	return instance->is_set_up && !has_moved ? ET_OK : set_up(instance, is_reshaped, diag);
 }
 
@@ -474,7 +378,7 @@ static void finish_outputs(const struct inferd_delegate_instance *instance, stru
 		const struct et_xnn_value *value = &payload->values[payload->outputs[i]];
 		const struct inferd_delegate_arg *tensor = args[value->external_id];
 		if (value->is_index && tensor->type == ET_INT64)
-			widen_indexes(tensor, &instance->out_shapes[i]);
+			et_xnn_arg_widen_indexes(tensor, &instance->out_shapes[i]);
 	}
 }
 
@@ -491,10 +395,10 @@ static enum xnn_status invoke(struct inferd_delegate_instance *instance)
 		return xnn_status_success;
 	struct inferd_delegate_worker_threads *threads = instance->threads;
 	const struct et_xnn_model *model = instance->model;
-	struct et_xnn_override_run override = {
+	struct et_xnn_override_run run = {
 		.payload = &model->payload, .shapes = instance->shapes, .memory = instance->memory, .threads = threads
 	};
-	threads->is_awake = threads->threads != NULL;
+	threads->is_awake = threads->pool != NULL;
 	for (uint32_t i = 0; i < model->partitions.n_partitions; i++) {
 		const struct et_xnn_partition *partition = &model->partitions.partitions[i];
 		if (!partition->override) {
@@ -504,10 +408,10 @@ static enum xnn_status invoke(struct inferd_delegate_instance *instance)
 			continue;
 		}
 		uint64_t began = instance->times_ns ? now_ns() : 0;
-		override.node = partition->node;
-		override.packed = partition->packed;
+		run.node = partition->node;
+		run.packed = partition->packed;
 		threads->flushes = true;
-		partition->override->run(&override);
+		partition->override->run(&run);
 		threads->flushes = false;
 		if (instance->times_ns)
 			instance->times_ns[i] = now_ns() - began;
@@ -518,7 +422,7 @@ static enum xnn_status invoke(struct inferd_delegate_instance *instance)
 enum et_status et_xnn_instance_run(struct inferd_delegate_instance *instance, const struct et_xnn_input_slices *slices,
 	struct inferd_delegate_arg *const *args, struct et_diag *diag)
 {
-	enum et_status status = get_ready(instance, slices, args, diag);
+	enum et_status status = prepare(instance, slices, args, diag);
 	if (status != ET_OK)
 		return status;
 	enum xnn_status ran = invoke(instance);
@@ -528,8 +432,8 @@ enum et_status et_xnn_instance_run(struct inferd_delegate_instance *instance, co
 	return ET_OK;
 }
 
-/* Whole microseconds are all that XNNPACK says. */
-static void tell_operators(struct inferd_delegate_instance *instance, xnn_runtime_t runtime,
+/* Report the time of each operator; XNNPACK measures whole microseconds. */
+static void report_operators(struct inferd_delegate_instance *instance, xnn_runtime_t runtime,
 	const struct inferd_delegate_run *run)
 {
 	size_t n = 0, n_names = 0, n_needed = 0;
@@ -553,12 +457,12 @@ static void tell_operators(struct inferd_delegate_instance *instance, xnn_runtim
 	}
 }
 
-static void tell_parts(struct inferd_delegate_instance *instance, const struct inferd_delegate_run *run)
+static void report_partitions(struct inferd_delegate_instance *instance, const struct inferd_delegate_run *run)
 {
 	const struct et_xnn_partitions *partitions = &instance->model->partitions;
 	for (uint32_t i = 0; i < partitions->n_partitions; i++) {
 		if (instance->runtimes[i])
-			tell_operators(instance, instance->runtimes[i], run);
+			report_operators(instance, instance->runtimes[i], run);
 		else
 			run->event(run->self, partitions->partitions[i].override->name, instance->times_ns[i]);
 	}
@@ -571,28 +475,28 @@ static enum et_status new_instance(struct inferd_delegate_instance **ret_instanc
 enum et_status et_xnn_instance_profile(struct inferd_delegate_instance *instance,
 	const struct et_xnn_input_slices *slices, const struct inferd_delegate_run *run, struct et_diag *diag)
 {
-	struct inferd_delegate_instance *override;
-	enum et_status status = new_instance(&override, instance->model, instance->threads, XNN_FLAG_BASIC_PROFILING,
+	struct inferd_delegate_instance *profiled;
+	enum et_status status = new_instance(&profiled, instance->model, instance->threads, XNN_FLAG_BASIC_PROFILING,
 		&instance->pool.allocator, diag);
 	if (status != ET_OK)
 		return status;
-	override->times_ns = ET_POOL_NEW_ARRAY(&override->pool, uint64_t, override->model->partitions.n_partitions);
-	status = override->times_ns ? get_ready(override, slices, run->args, diag)
+	profiled->times_ns = ET_POOL_NEW_ARRAY(&profiled->pool, uint64_t, profiled->model->partitions.n_partitions);
+	status = profiled->times_ns ? prepare(profiled, slices, run->args, diag)
 				    : et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a profile");
 	if (status == ET_OK) {
 		if (run->began)
 			run->began(run->self);
-		enum xnn_status ran = invoke(override);
+		enum xnn_status ran = invoke(profiled);
 		if (run->ended)
 			run->ended(run->self);
 		if (ran == xnn_status_success) {
-			finish_outputs(override, run->args);
-			tell_parts(override, run);
+			finish_outputs(profiled, run->args);
+			report_partitions(profiled, run);
 		} else {
-			status = refuse(override, ran, "run", diag);
+			status = refuse(profiled, ran, "run", diag);
 		}
 	}
-	et_xnn_instance_free(override);
+	et_xnn_instance_free(profiled);
 	return status;
 }
 
@@ -604,7 +508,7 @@ static enum et_status new_instance(struct inferd_delegate_instance **ret_instanc
 	struct inferd_delegate_instance *instance = allocator->alloc(allocator->self, sizeof(*instance),
 		_Alignof(struct inferd_delegate_instance));
 	if (!instance)
-		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for an XNNPACK context");
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for an XNNPACK instance");
 	memset(instance, 0, sizeof(*instance));
 	instance->model = model;
 	instance->threads = threads;
@@ -625,7 +529,7 @@ static enum et_status new_instance(struct inferd_delegate_instance **ret_instanc
 	if (!instance->runtimes || !instance->in_shapes || !instance->out_shapes || !instance->memory ||
 		!instance->offsets || !instance->externals || !instance->shapes || !instance->ids ||
 		(may_be_cut && !instance->made_for))
-		status = et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for an XNNPACK context");
+		status = et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for an XNNPACK instance");
 	else
 		status = make_first_runtimes(instance, diag);
 	if (status != ET_OK) {
@@ -638,7 +542,8 @@ static enum et_status new_instance(struct inferd_delegate_instance **ret_instanc
 	return ET_OK;
 }
 
-/* Payloads that are the same run one after the other on a lane: they have one there. A run says anew where its arguments lie. */
+/* The instance of a shared model on this worker, or NULL. Payloads that share a model run one after the other on a
+ * worker, and each run says anew where its arguments lie, so one instance is enough. */
 static struct inferd_delegate_instance *find(struct et_xnn_model *model,
 	const struct inferd_delegate_worker_threads *threads)
 {
@@ -673,8 +578,8 @@ enum et_status et_xnn_instance_new(struct inferd_delegate_instance **ret_instanc
 	return status;
 }
 
-/* The first time that XNNPACK is told shapes it plans its workspace for them, so a run with these need not. The context may be
- * an older one, shared, which has been told some, or whose runtimes a failure took. */
+/* When XNNPACK is told shapes for the first time it plans its workspace, so that the first run need not. A shared
+ * instance may have been told shapes before, or a failure may have deleted its runtimes. */
 void et_xnn_instance_warm(struct inferd_delegate_instance *instance)
 {
 	const struct et_xnn_payload *payload = &instance->model->payload;

@@ -1,49 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Compiling a payload.
  *
- * XNNPACK packs weights while it makes a runtime, so compile makes one with the Program's weights cache (one for each of
- * XNNPACK's parts, partition.h), which shows whether every operator is there. The first context has it (prebuilt.h); what
- * remains are the decoded graph and the packed weights. (Letting it compute the exported shapes too, which shape.c has done
- * by then, would take and clear a whole workspace for nothing.)
- * Contexts made later find those by their constants' addresses and read no constant again,
- * but for the few that XNNPACK keeps reading or packs anew each time (is_kept). Those are copied where
- * they lie in the payload, unless they are most of it; then the payload is kept.
+ * XNNPACK packs weights while it makes a runtime. So compile makes a runtime with the Program's weights cache (one
+ * for each of XNNPACK's partitions, partition.h), which also shows whether XNNPACK takes every node. The first
+ * instance takes these runtimes over (prebuilt_cache.h); the decoded graph and the packed weights stay with the
+ * model. (XNNPACK could compute the exported shapes here, too, but shape.c has done that by then, and it would take
+ * and clear a whole workspace for nothing.)
  *
- * A payload that was compiled before, by the same library on the same processor, and whose packed weights were kept, needs
- * no such runtime: what there was to find out about it is known. */
+ * Later instances find the packed weights by their constants' addresses, and read no constant again, except for the
+ * few that XNNPACK keeps reading or packs anew each time (is_resident). Those are copied if they lie in the payload
+ * and are not most of it; otherwise the payload stays in memory.
+ *
+ * A payload needs no such runtime if the same library compiled it before on the same processor, and its packed
+ * weights were persisted: XNNPACK took all its nodes then. */
 #include "delegates/xnnpack/model.h"
 
-#include "delegates/xnnpack/allocator.h"
+#include "delegates/xnnpack/graph/hash.h"
+#include "delegates/xnnpack/graph/instance_memory.h"
+#include "delegates/xnnpack/graph/shape.h"
+#include "delegates/xnnpack/graph/subgraph.h"
+#include "delegates/xnnpack/unsupported.h"
+#include "delegates/xnnpack/weights/fp16_weights.h"
+
 #include <string.h>
 
 enum {
-	COPY_AT_MOST = 1 << 20, /* or a quarter of the payload */
-	KIND_CONVOLUTION = 7,   /* number in the union XNodeUnion */
+	COPY_AT_MOST = 1 << 20, /* bytes; or a quarter of the payload */
+	KIND_CONVOLUTION = 7,   /* its number in the union XNodeUnion */
 };
 
-static uint64_t mix(uint64_t hash, uint64_t word)
-{
-	hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-	return hash ^ hash >> 32;
-}
-
-/* Four at a time, which don't wait for each other: there are as many scales as channels. */
-uint64_t et_xnn_hash_bytes(const void *bytes, size_t n)
-{
-	const uint8_t *from = bytes;
-	uint64_t hash = UINT64_C(0xcbf29ce484222325), thread_sets[4] = { hash, hash + 1, hash + 2, hash + 3 }, words[4];
-	for (; n >= sizeof(words); from += sizeof(words), n -= sizeof(words)) {
-		memcpy(words, from, sizeof(words));
-		for (size_t i = 0; i < 4; i++)
-			thread_sets[i] = mix(thread_sets[i], words[i]);
-	}
-	memset(words, 0, sizeof(words));
-	memcpy(words, from, n);
-	for (size_t i = 0; i < 4; i++)
-		hash = mix(mix(hash, thread_sets[i]), words[i]);
-	return hash;
-}
-
+/* Everything that decides how the node's filter is packed. */
 static void sign(struct et_xnn_signature *signature, const struct et_xnn_payload *payload,
 	const struct et_xnn_node *node)
 {
@@ -79,7 +65,7 @@ static void sign(struct et_xnn_signature *signature, const struct et_xnn_payload
 	}
 }
 
-/* Where in the Program's files @bytes lie. */
+/* The position of @bytes in the Program's files, or ET_XNN_NOWHERE. */
 static uint64_t position(const struct inferd_delegate_payload *source, const uint8_t *bytes)
 {
 	uint64_t place;
@@ -104,7 +90,7 @@ static void name_filter(struct et_xnn_name *name, const struct et_xnn_signature 
 		name->position = ET_XNN_NOWHERE;
 }
 
-/* Of its first @n values, those that the file has. */
+/* Whether all constants among the first @n values lie in the Program's files. */
 static bool is_all_in_program(const struct et_xnn_payload *payload, uint32_t n,
 	const struct inferd_delegate_payload *source)
 {
@@ -121,25 +107,25 @@ static enum et_status no_memory(struct et_diag *diag)
 	return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to compile an XNNPACK payload");
 }
 
-/* Copy the constants that must stay readable, and those that are not aligned for their type. */
+/* Copy the constants that must stay readable, and those that are not aligned for their datatype. */
 static enum et_status settle_constants(struct et_xnn_model *model, const struct inferd_delegate_payload *source,
 	bool *ret_drops_payload, struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &model->payload;
-	size_t n_kept = 0;
+	size_t n_resident = 0;
 	for (uint32_t i = 0; i < payload->n_values; i++) {
 		const struct et_xnn_value *value = &payload->values[i];
-		if (value->is_kept && value->in_payload)
-			n_kept += value->n_bytes;
+		if (value->is_resident && value->in_payload)
+			n_resident += value->n_bytes;
 	}
-	bool copies = n_kept <= COPY_AT_MOST || n_kept <= source->n_bytes / 4;
+	bool copies = n_resident <= COPY_AT_MOST || n_resident <= source->n_bytes / 4;
 	for (uint32_t i = 0; i < payload->n_values; i++) {
 		struct et_xnn_value *value = &payload->values[i];
 		if (!value->data)
 			continue;
 		size_t align = (et_xnn_type_bits(value->type) + 7) / 8;
 		bool is_unaligned = (uintptr_t)value->data % align != 0;
-		if (!is_unaligned && !(copies && value->is_kept && value->in_payload))
+		if (!is_unaligned && !(copies && value->is_resident && value->in_payload))
 			continue;
 		const void *copy;
 		enum et_status status = et_xnn_weights_copy(model->weights, value->data, value->n_bytes, &copy, diag);
@@ -151,9 +137,10 @@ static enum et_status settle_constants(struct et_xnn_model *model, const struct 
 	return ET_OK;
 }
 
-/* A depthwise convolution that makes several channels of one is none to XNNPACK's kernels: it packs the filter as that of
- * a convolution in groups, for each context anew, since its depthwise nodes know no weights cache. As a
- * convolution it does the same with one. Only the order of the filter's dimensions differs. */
+/* Turn a depthwise convolution with several output channels for each input channel into a grouped convolution.
+ * XNNPACK has no depthwise kernel for it and packs its filter as that of a grouped convolution, but for each
+ * instance anew: its depthwise nodes do not use the weights cache. A convolution node computes the same and uses the
+ * cache. Only the order of the filter's dimensions differs. */
 static enum et_status regroup(struct et_xnn_model *model, struct et_xnn_node *node, enum et_xnn_remade *ret_remade,
 	struct et_diag *diag)
 {
@@ -165,7 +152,7 @@ static enum et_status regroup(struct et_xnn_model *model, struct et_xnn_node *no
 		filter.type != ET_XNN_FP32 || (in != ET_XNN_FP32 && in != ET_XNN_FP16) ||
 		payload->values[node->outputs[0]].type != in || filter.shape.n_dims != 4 || filter.shape.dims[0] != 1 ||
 		filter.n_bytes / sizeof(float) != n_rows * filter.shape.dims[3])
-		return ET_OK; /* or it makes no sense, which shape.c will say */
+		return ET_OK; /* a shape that makes no sense is refused by shape.c */
 	filter.data = (const uint8_t *)et_xnn_weights_transpose(model->weights,
 		(const float *)(const void *)filter.data, n_rows, (uint32_t)filter.shape.dims[3]);
 	filter.shape.dims[0] = filter.shape.dims[3];
@@ -179,8 +166,8 @@ static enum et_status regroup(struct et_xnn_model *model, struct et_xnn_node *no
 	return ET_OK;
 }
 
-/* Debian's XNNPACK has no layer with weights of 4 bits for activations that were quantized beforehand, as later ones
- * have, nor any that lie the other way round. Every number that 4 bits hold 8 bits hold, too, and the sums are the same. */
+/* Widen a 4-bit filter to 8 bits where Debian's XNNPACK cannot use it: for statically quantized activations, which
+ * later versions can, and if it is transposed. 8 bits hold the same numbers, and the sums are the same. */
 static enum et_status widen(struct et_xnn_model *model, struct et_xnn_node *node, enum et_xnn_remade *ret_remade,
 	struct et_diag *diag)
 {
@@ -200,8 +187,8 @@ static enum et_status widen(struct et_xnn_model *model, struct et_xnn_node *node
 	return ET_OK;
 }
 
-/* Beside a filter with a scale for each channel XNNPACK wants a bias that has such, too, which it then does not look at: a bias is
- * in the sums' own unit. */
+/* Give the bias a scale for each channel if the filter has such scales. XNNPACK wants them, but does not read them:
+ * a bias is in the unit of the sums. */
 static enum et_status spread_bias(struct et_xnn_model *model, struct et_xnn_node *node, struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &model->payload;
@@ -211,7 +198,7 @@ static enum et_status spread_bias(struct et_xnn_model *model, struct et_xnn_node
 	struct et_xnn_value bias = payload->values[node->inputs[2]];
 	if (bias.type != ET_XNN_QINT32 || bias.zero_point != 0 || bias.shape.n_dims != 1 ||
 		bias.shape.dims[0] != filter->n_scales)
-		return ET_OK; /* as shape.c or XNNPACK will say */
+		return ET_OK; /* shape.c or XNNPACK refuses it */
 	bias.type = ET_XNN_QCINT32;
 	bias.quant = ET_XNN_QUANT_CHANNEL;
 	bias.channel_dim = 0;
@@ -221,8 +208,8 @@ static enum et_status spread_bias(struct et_xnn_model *model, struct et_xnn_node
 	return et_xnn_payload_add_value(payload, &bias, &model->pool) ? ET_OK : no_memory(diag);
 }
 
-/* Whether each key for @node's filter has its bias. One of integers is there always, one of floats is not where rows are
- * quantized at run time. */
+/* Whether each key for @node's filter has the bias's address. XNNPACK's keys always have an integer bias; they have
+ * no float bias if rows are quantized at run time. */
 static bool is_by_bias(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const struct et_xnn_value *bias = node->inputs[2] == ET_XNN_NONE ? NULL : &payload->values[node->inputs[2]];
@@ -238,7 +225,7 @@ static enum et_status claim_filters(struct et_xnn_model *model, const struct inf
 		struct et_xnn_node *node = &payload->nodes[i];
 		if (!node->kind->has_filter || !payload->values[node->inputs[1]].data)
 			continue;
-		uint32_t filter_of_file = node->inputs[1]; /* before it may be remade */
+		uint32_t filter_of_file = node->inputs[1]; /* the filter may be remade below */
 		enum et_xnn_remade remade = et_xnn_remade_of(&payload->values[filter_of_file]);
 		enum et_status status = regroup(model, node, &remade, diag);
 		if (status == ET_OK)
@@ -277,7 +264,7 @@ static enum et_status claim_filters(struct et_xnn_model *model, const struct inf
 	return ET_OK;
 }
 
-static bool is_all_own(const struct et_xnn_partitions *partitions)
+static bool has_only_overrides(const struct et_xnn_partitions *partitions)
 {
 	for (uint32_t i = 0; i < partitions->n_partitions; i++)
 		if (!partitions->partitions[i].override)
@@ -290,9 +277,10 @@ static enum et_status prebuild(struct et_xnn_model *model, uint32_t *ids, struct
 {
 	struct et_xnn_prebuilt *prebuilt;
 	const struct et_xnn_partitions *partitions = &model->partitions;
-	if (is_all_own(partitions))
+	if (has_only_overrides(partitions))
 		return ET_OK;
-	enum et_status status = et_xnn_prebuilt_begin(&prebuilt, model->rehearsals, partitions->n_partitions, diag);
+	enum et_status status = et_xnn_prebuilt_cache_begin(&prebuilt, model->prebuilt_cache, partitions->n_partitions,
+		diag);
 	if (status != ET_OK)
 		return status;
 	const struct et_xnn_runtime_use use = { .weights = et_xnn_weights_provider(model->weights),
@@ -306,7 +294,7 @@ static enum et_status prebuild(struct et_xnn_model *model, uint32_t *ids, struct
 		if (status == ET_OK)
 			prebuilt->runtimes[i] = runtime;
 	}
-	model->prebuilt = et_xnn_prebuilt_end(model->rehearsals, prebuilt, status == ET_OK);
+	model->prebuilt_number = et_xnn_prebuilt_cache_end(model->prebuilt_cache, prebuilt, status == ET_OK);
 	return status;
 }
 
@@ -321,8 +309,8 @@ static void pack(void *arg, void *to)
 	packing->partition->override->pack(packing->payload, packing->partition->node, to);
 }
 
-/* What our own nodes pack, or its place where that was done before. */
-static enum et_status pack_override(struct et_xnn_model *model, struct et_diag *diag)
+/* Pack the weights of overrides, or find those that were packed before. */
+static enum et_status pack_overrides(struct et_xnn_model *model, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &model->payload;
 	for (uint32_t i = 0; i < model->partitions.n_partitions; i++) {
@@ -349,20 +337,20 @@ static enum et_status pack_override(struct et_xnn_model *model, struct et_diag *
 	return ET_OK;
 }
 
-/* What was packed is not read again: its pages may go. Payload bytes that are constants too are dropped by the Plan, and values
- * behind the first @n_of_file stand in for one of those. */
+/* Let the pages of packed constants go: they are not read again. The Plan drops constants that are bytes of the
+ * payload. Values behind the first @n_of_file are remade from one of those. */
 static void drop_packed(const struct et_xnn_payload *payload, uint32_t n_of_file,
 	const struct inferd_delegate_payload *source)
 {
 	for (uint32_t i = 0; source->drop && i < n_of_file; i++) {
 		const struct et_xnn_value *value = &payload->values[i];
-		if (value->origin && !value->in_payload && !value->is_kept &&
+		if (value->origin && !value->in_payload && !value->is_resident &&
 			position(source, value->origin) != ET_XNN_NOWHERE)
 			source->drop(source->self, value->origin, value->n_bytes);
 	}
 }
 
-/* Decode it, and find its constants' places. */
+/* Decode the payload, and give each constant its final address. */
 static enum et_status read(struct et_xnn_model *model, const struct inferd_delegate_payload *source,
 	uint32_t *ret_n_of_file, bool *ret_drops_payload, struct et_diag *diag)
 {
@@ -375,11 +363,11 @@ static enum et_status read(struct et_xnn_model *model, const struct inferd_deleg
 	*ret_n_of_file = payload->n_values;
 	status = settle_constants(model, source, ret_drops_payload, diag);
 	if (status == ET_OK)
-		status = et_xnn_widen_fp16(model, diag);
+		status = et_xnn_widen_fp16(payload, model->weights, &model->pool, diag);
 	return status == ET_OK ? claim_filters(model, source, diag) : status;
 }
 
-/* XNNPACK plans at least the declared size for a value, so it had better be the one that comes out. */
+/* Replace the declared shapes by the inferred ones: XNNPACK plans at least the declared size for a value. */
 static enum et_status shape(struct et_xnn_model *model, struct et_xnn_shape *shapes, struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &model->payload;
@@ -395,30 +383,31 @@ static enum et_status shape(struct et_xnn_model *model, struct et_xnn_shape *sha
 	return status;
 }
 
-/* Pack what is to be packed, unless that was done before. */
+/* Pack the weights and prebuild the runtimes, unless the payload was compiled before. */
 static enum et_status make(struct et_xnn_model *model, const struct inferd_delegate_payload *source, uint32_t n_of_file,
 	const struct et_xnn_shape *shapes, uint32_t *ids, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &model->payload;
-	bool is_all_here = is_all_in_program(payload, n_of_file, source);
-	uint64_t where = position(source, source->bytes);
-	enum et_status status = et_xnn_check_theirs(payload, shapes, diag);
+	bool is_in_program = is_all_in_program(payload, n_of_file, source);
+	uint64_t payload_position = position(source, source->bytes);
+	enum et_status status = et_xnn_check_supported(payload, shapes, diag);
 	if (status == ET_OK)
-		status = pack_override(model, diag);
+		status = pack_overrides(model, diag);
 	if (status == ET_OK)
 		status = et_xnn_check_memory(payload, shapes, ids, model->max_instance_bytes, &model->instance_bytes,
 			diag);
-	if (status != ET_OK || (is_all_here && et_xnn_weights_is_compiled(model->weights, where, source->n_bytes)))
+	if (status != ET_OK ||
+		(is_in_program && et_xnn_weights_is_compiled(model->weights, payload_position, source->n_bytes)))
 		return status;
 	status = prebuild(model, ids, diag);
 	if (status == ET_OK)
 		drop_packed(payload, n_of_file, source);
-	if (status == ET_OK && is_all_here)
-		et_xnn_weights_note_compiled(model->weights, where, source->n_bytes);
+	if (status == ET_OK && is_in_program)
+		et_xnn_weights_note_compiled(model->weights, payload_position, source->n_bytes);
 	return status;
 }
 
-static void tell(const struct et_xnn_model *model, size_t n_bytes, struct inferd_delegate_model_info *ret_info)
+static void set_info(const struct et_xnn_model *model, size_t n_bytes, struct inferd_delegate_model_info *ret_info)
 {
 	ret_info->n_inputs = model->payload.first_output;
 	ret_info->n_outputs = model->payload.n_outputs;
@@ -426,8 +415,8 @@ static void tell(const struct et_xnn_model *model, size_t n_bytes, struct inferd
 	ret_info->scratch_bytes = model->instance_bytes;
 }
 
-/* *ret_duplicate: another one that is the same, to be used instead; or NULL, and @compiled is ready. *ret_slices: the caller's, also on
- * failure. */
+/* *@ret_duplicate: a model with the same graph, to be used instead; or NULL, and @model is ready. The caller deinits
+ * *@ret_slices, also on failure. */
 static enum et_status compile(struct et_xnn_model *model, const struct inferd_delegate_payload *source,
 	struct et_xnn_duplicates *duplicates, struct et_xnn_model **ret_duplicate,
 	struct et_xnn_input_slices *ret_slices, struct inferd_delegate_model_info *ret_info, struct et_diag *diag)
@@ -448,10 +437,15 @@ static enum et_status compile(struct et_xnn_model *model, const struct inferd_de
 	if (status == ET_OK)
 		status = et_xnn_input_slices_take(ret_slices, &model->payload, &model->pool.allocator, diag);
 	if (!drops_payload)
-		duplicates = NULL; /* the other one's user may outlive these bytes */
+		duplicates = NULL; /* a model that others share may outlive these bytes */
 	if (status == ET_OK)
 		status = et_xnn_partitions_make(&model->partitions, &model->payload, &model->pool, diag);
-	*ret_duplicate = status == ET_OK && duplicates ? et_xnn_duplicates_find(duplicates, model) : NULL;
+	struct et_xnn_duplicate *found = NULL;
+	model->duplicate.payload = payload;
+	model->duplicate.max_instance_bytes = model->max_instance_bytes;
+	if (status == ET_OK && duplicates)
+		found = et_xnn_duplicates_find(duplicates, &model->duplicate);
+	*ret_duplicate = found ? ET_CONTAINER_OF(found, struct et_xnn_model, duplicate) : NULL;
 	if (status == ET_OK && !*ret_duplicate)
 		status = make(model, source, n_of_file, shapes, ids, diag);
 	et_pool_deinit(&scratch);
@@ -462,17 +456,19 @@ static enum et_status compile(struct et_xnn_model *model, const struct inferd_de
 	size_t n_bytes = (after.n_bytes > before.n_bytes ? after.n_bytes - before.n_bytes : 0) +
 			 (after.n_mapped - before.n_mapped);
 	if (*ret_duplicate)
-		tell(*ret_duplicate, n_bytes, ret_info);
+		set_info(*ret_duplicate, n_bytes, ret_info);
 	else
-		tell(model, sizeof(*model) + model->pool.n_bytes + n_bytes, ret_info);
-	if (duplicates && !*ret_duplicate)
-		et_xnn_duplicates_add(duplicates, model);
+		set_info(model, sizeof(*model) + model->pool.n_bytes + n_bytes, ret_info);
+	if (duplicates && !*ret_duplicate && !et_xnn_payload_may_be_reordered(payload)) {
+		model->duplicates = duplicates;
+		et_xnn_duplicates_add(duplicates, &model->duplicate);
+	}
 	return status;
 }
 
 enum et_status et_xnn_compile(struct et_xnn_model **ret_model, struct et_xnn_input_slices *ret_slices,
 	const struct inferd_delegate_payload *source, struct et_xnn_weights *weights,
-	struct et_xnn_rehearsals *rehearsals, struct et_xnn_duplicates *duplicates, size_t max_instance_bytes,
+	struct et_xnn_prebuilt_cache *prebuilt_cache, struct et_xnn_duplicates *duplicates, size_t max_instance_bytes,
 	const struct et_allocator *allocator, struct inferd_delegate_model_info *ret_info, struct et_diag *diag)
 {
 	struct et_xnn_model *model = allocator->alloc(allocator->self, sizeof(*model), _Alignof(struct et_xnn_model));
@@ -482,7 +478,7 @@ enum et_status et_xnn_compile(struct et_xnn_model **ret_model, struct et_xnn_inp
 		return no_memory(diag);
 	memset(model, 0, sizeof(*model));
 	model->weights = weights;
-	model->rehearsals = rehearsals;
+	model->prebuilt_cache = prebuilt_cache;
 	model->max_instance_bytes = max_instance_bytes;
 	et_pool_init(&model->pool, allocator);
 	et_list_init(&model->instances);
@@ -505,17 +501,17 @@ enum et_status et_xnn_model_reorder(struct et_xnn_model *model, const uint32_t *
 {
 	for (uint32_t i = 0; i < n_args; i++)
 		et_xnn_payload_reorder(&model->payload, args[i]);
-	et_xnn_rehearsals_drop(model->rehearsals, model->prebuilt);
-	model->prebuilt = 0; /* a lane may have it already */
+	et_xnn_prebuilt_cache_drop(model->prebuilt_cache, model->prebuilt_number);
+	model->prebuilt_number = 0; /* a worker may have taken them already */
 	enum et_status status = et_xnn_partitions_make(&model->partitions, &model->payload, &model->pool, diag);
-	return status == ET_OK ? pack_override(model, diag) : status;
+	return status == ET_OK ? pack_overrides(model, diag) : status;
 }
 
 void et_xnn_model_free(struct et_xnn_model *model)
 {
 	if (!model || !et_xnn_duplicates_leave(model->duplicates, &model->duplicate))
 		return;
-	et_xnn_rehearsals_drop(model->rehearsals, model->prebuilt);
+	et_xnn_prebuilt_cache_drop(model->prebuilt_cache, model->prebuilt_number);
 	struct et_allocator allocator = model->pool.allocator;
 	et_pool_deinit(&model->pool);
 	allocator.free(allocator.self, model, sizeof(*model));

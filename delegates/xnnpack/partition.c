@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cutting a payload at the nodes that are not XNNPACK's.
+/* Cutting a payload at its overrides.
  *
- * Nodes keep their order. Each run of nodes that XNNPACK does becomes a graph of its own: copies of the nodes and of the
- * values that they name, in which what comes from elsewhere is an input and what is read elsewhere an output. To subgraph.c
- * such a graph is a payload like any other. A payload without nodes of our own is one part, itself.
+ * Nodes keep their order. Each run of nodes that XNNPACK does becomes a graph: copies of the nodes and of the values
+ * that they name. A value from outside is an input of the graph, a value that is read outside is an output. To
+ * subgraph.c such a graph is a payload like any other. A payload without overrides is one partition, itself.
  *
- * Between parts values lie in memory of the worker's (threads.h), planned as XNNPACK plans its own: what is never
- * needed at the same time may lie in the same place, the largest first, and a result in that of an operand that nobody else reads. For
- * that values within a part lie there, too, where what comes of them does. Only floats do, rows quantized at run time that
- * are written and read by nodes of our own, and 8 bits where such a node is of them; a payload of which others would have to is
- * not cut, unless XNNPACK does not do some of its nodes. Nor is one that would fall into more pieces
- * than any network has, since the plan takes time in proportion to their square. */
+ * Boundary tensors lie in memory of the worker's (threads.h), planned as XNNPACK plans its own memory: values that
+ * are never needed at the same time may share their place, the largest are placed first, and a result may lie over
+ * an operand that no other node reads. Such an operand is a boundary tensor, too, also if it would not leave its
+ * partition.
+ *
+ * A boundary tensor is a float tensor; or rows quantized at run time, if only overrides write and read them; or 8
+ * bits, if an override is of 8 bits. A payload is not cut if another value would have to be a boundary tensor,
+ * except at nodes that XNNPACK cannot do. It is not cut either if it would fall into more pieces than any network
+ * has, since the time to plan grows with their square. */
 #include "delegates/xnnpack/partition.h"
 
 #include "delegates/xnnpack/ukernels/gemm_qs8.h"
@@ -19,21 +22,21 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_OWN = 512, MAX_BOUNDARIES = 2048, PADDING = 128 /* XNNPACK reads in whole vectors */ };
+enum { MAX_OVERRIDES = 512, MAX_BOUNDARIES = 2048, PADDING = 128 /* XNNPACK reads whole vectors */ };
 
 struct cut {
 	const struct et_xnn_payload *payload;
 	struct et_pool *pool;
-	const struct et_xnn_override **owns; /* one a node */
-	uint32_t *partition_of;              /* of each node */
-	uint32_t *last;                      /* one a value: the last part that reads it, or NONE */
-	uint32_t *local;                     /* one a value: its place in the part at hand, or NONE */
-	uint32_t *over;                      /* one a value: which one it may be written over, or NONE */
-	bool *is_under;                      /* one a value: another may be written over it */
-	bool *is_along;                      /* one a node: a node of ours does it along */
-	bool is_required_only;               /* nothing is ours but what XNNPACK does not do */
-	bool has_required;                   /* there is such */
-	bool has_bytes;                      /* something of 8 bits is ours */
+	const struct et_xnn_override **overrides; /* one for each node; NULL: XNNPACK does it */
+	uint32_t *partition_of;                   /* one for each node */
+	uint32_t *last;                           /* one for each value: the last partition that reads it, or NONE */
+	uint32_t *local;                          /* one for each value: its index in the graph at hand, or NONE */
+	uint32_t *over;                           /* one for each value: the value it may be written over, or NONE */
+	bool *is_under;                           /* one for each value: another may be written over it */
+	bool *is_along;                           /* one for each node: the override below does it along */
+	bool is_required_only;                    /* overrides are used only where XNNPACK cannot do the node */
+	bool has_required;                        /* there is a node that XNNPACK cannot do */
+	bool has_bytes;                           /* an override is of 8 bits */
 };
 
 static enum et_status no_memory(struct et_diag *diag)
@@ -41,13 +44,13 @@ static enum et_status no_memory(struct et_diag *diag)
 	return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to compile an XNNPACK payload");
 }
 
-/* Nothing is to be done for node @i itself. */
+/* Whether node @i itself has nothing to do. */
 static bool is_idle(const struct cut *cut, uint32_t i)
 {
 	return cut->payload->nodes[i].is_view || cut->payload->nodes[i].is_gone || cut->is_along[i];
 }
 
-/* The whole payload as XNNPACK's. */
+/* Leave the whole payload to XNNPACK. */
 static enum et_status leave_whole(struct et_xnn_partitions *partitions, const struct cut *cut, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = cut->payload;
@@ -60,53 +63,55 @@ static enum et_status leave_whole(struct et_xnn_partitions *partitions, const st
 	return ET_OK;
 }
 
-/* Only we know how rows quantized here lie: who writes them and all who read them are ours, or none. */
+/* XNNPACK does not know the layout in which overrides store quantized rows. So the node that writes rows and all
+ * nodes that read them are overrides, or none is. */
 static void settle_rows(struct cut *cut)
 {
-	enum { OWN_READER = 1, OTHER_READER = 2 };
+	enum { OVERRIDE_READER = 1, XNNPACK_READER = 2 };
 	const struct et_xnn_payload *payload = cut->payload;
-	uint32_t *readers = cut->last; /* not needed yet */
+	uint32_t *readers = cut->last; /* cut->last is not needed yet */
 	for (uint32_t i = 0; i < payload->n_values; i++)
 		readers[i] = 0;
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		const struct et_xnn_node *node = &payload->nodes[i];
 		for (uint32_t j = 0; j < node->kind->n_inputs && !is_idle(cut, i); j++)
 			if (node->inputs[j] != ET_XNN_NONE)
-				readers[node->inputs[j]] |= cut->owns[i] ? OWN_READER : OTHER_READER;
+				readers[node->inputs[j]] |= cut->overrides[i] ? OVERRIDE_READER : XNNPACK_READER;
 	}
 	/* Writers come before readers. */
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		const struct et_xnn_node *node = &payload->nodes[i];
-		if (!cut->owns[i] || is_idle(cut, i))
+		if (!cut->overrides[i] || is_idle(cut, i))
 			continue;
 		uint32_t in = node->inputs[0], out = node->outputs[0];
-		if (payload->values[out].quant == ET_XNN_QUANT_ROW && readers[out] != OWN_READER)
-			cut->owns[i] = NULL;
+		if (payload->values[out].quant == ET_XNN_QUANT_ROW && readers[out] != OVERRIDE_READER)
+			cut->overrides[i] = NULL;
 		uint32_t writer = payload->values[in].producer;
 		if (payload->values[in].quant == ET_XNN_QUANT_ROW &&
-			(readers[in] != OWN_READER || writer == ET_XNN_NONE || !cut->owns[writer]))
-			cut->owns[i] = NULL;
+			(readers[in] != OVERRIDE_READER || writer == ET_XNN_NONE || !cut->overrides[writer]))
+			cut->overrides[i] = NULL;
 	}
 }
 
-/* What nodes of ours do along with themselves. */
+/* Find the nodes that an override does along with its own. */
 static void find_along(struct cut *cut)
 {
 	const struct et_xnn_payload *payload = cut->payload;
 	for (uint32_t i = 0; i < payload->n_nodes; i++)
-		if (cut->owns[i] && cut->owns[i]->along) {
-			uint32_t above = cut->owns[i]->along(payload, &payload->nodes[i]);
+		if (cut->overrides[i] && cut->overrides[i]->along) {
+			uint32_t above = cut->overrides[i]->along(payload, &payload->nodes[i]);
 			if (above != ET_XNN_NONE)
 				cut->is_along[above] = true;
 		}
 }
 
-/* Which part each node is in, NONE for those that do nothing: returns their number, or 0 where the payload stays whole. */
-static uint32_t number_parts(struct cut *cut)
+/* Number the partition of each node, NONE for nodes that do nothing. Returns the number of partitions, or 0: the
+ * payload stays whole. */
+static uint32_t number_partitions(struct cut *cut)
 {
 	const struct et_xnn_payload *payload = cut->payload;
 	uint32_t n_overrides = 0, n_partitions = 0;
-	bool was_own = true;
+	bool was_override = true;
 	for (uint32_t i = 0; i < payload->n_nodes; i++)
 		cut->is_along[i] = false;
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
@@ -115,7 +120,7 @@ static uint32_t number_parts(struct cut *cut)
 								 : et_xnn_override_find(payload, &payload->nodes[i]);
 		cut->has_required = cut->has_required || (override && override->is_required);
 		cut->has_bytes = cut->has_bytes || (override && override->is_of_bytes);
-		cut->owns[i] = override && cut->is_required_only && !override->is_required ? NULL : override;
+		cut->overrides[i] = override && cut->is_required_only && !override->is_required ? NULL : override;
 	}
 	settle_rows(cut);
 	find_along(cut);
@@ -124,30 +129,30 @@ static uint32_t number_parts(struct cut *cut)
 			cut->partition_of[i] = ET_XNN_NONE;
 			continue;
 		}
-		n_overrides += cut->owns[i] != NULL;
-		if (n_overrides > MAX_OWN)
+		n_overrides += cut->overrides[i] != NULL;
+		if (n_overrides > MAX_OVERRIDES)
 			return 0;
-		n_partitions += was_own || cut->owns[i];
-		was_own = cut->owns[i] != NULL;
+		n_partitions += was_override || cut->overrides[i];
+		was_override = cut->overrides[i] != NULL;
 		cut->partition_of[i] = n_partitions - 1;
 	}
 	return n_overrides ? n_partitions : 0;
 }
 
-/* Its memory is an argument's. */
+/* Whether the value lies in an argument's memory. */
 static bool is_argument(const struct cut *cut, uint32_t value)
 {
 	return cut->payload->values[value].external || cut->payload->values[value].stands_for != ET_XNN_NONE;
 }
 
-/* The part that writes a value; NONE for inputs, in whichever shape, and constants. */
+/* The partition that writes a value; NONE for inputs, views of inputs, and constants. */
 static uint32_t partition_of_value(const struct cut *cut, uint32_t value)
 {
 	uint32_t producer = cut->payload->values[value].producer;
 	return producer == ET_XNN_NONE ? ET_XNN_NONE : cut->partition_of[producer];
 }
 
-static bool crosses(const struct cut *cut, uint32_t value)
+static bool is_boundary(const struct cut *cut, uint32_t value)
 {
 	uint32_t last = cut->last[value], first = partition_of_value(cut, value);
 	return first != ET_XNN_NONE && last != ET_XNN_NONE && !is_argument(cut, value) &&
@@ -159,14 +164,14 @@ static bool is_float(const struct et_xnn_value *value)
 	return (value->type == ET_XNN_FP32 || value->type == ET_XNN_FP16) && value->quant == ET_XNN_QUANT_NONE;
 }
 
-/* Which of its inputs a value may be written over, since nothing else reads that; NONE. XNNPACK does so, too, for these nodes,
- * with what is its own. */
+/* The input that a value may be written over, because no other node reads that input; or NONE. XNNPACK writes over
+ * inputs of these nodes, too, within its own memory. */
 static uint32_t find_over(const struct cut *cut, uint32_t value)
 {
 	const struct et_xnn_payload *payload = cut->payload;
 	const struct et_xnn_value *to = &payload->values[value];
 	const struct et_xnn_node *node = &payload->nodes[to->producer];
-	if (cut->owns[to->producer] || !is_float(to) ||
+	if (cut->overrides[to->producer] || !is_float(to) ||
 		(node->kind->define != et_xnn_define_unary && node->kind->define != et_xnn_define_binary))
 		return ET_XNN_NONE;
 	for (uint32_t j = 0; j < node->kind->n_inputs; j++) {
@@ -180,7 +185,7 @@ static uint32_t find_over(const struct cut *cut, uint32_t value)
 	return ET_XNN_NONE;
 }
 
-/* From the last node to the first: what is written over crosses, too. */
+/* Go from the last node to the first: a value that is written over becomes a boundary tensor, too. */
 static void find_overs(struct cut *cut)
 {
 	const struct et_xnn_payload *payload = cut->payload;
@@ -191,7 +196,7 @@ static void find_overs(struct cut *cut)
 	for (uint32_t i = payload->n_nodes; i-- > 0;) {
 		const struct et_xnn_node *node = &payload->nodes[i];
 		uint32_t out = node->outputs[0];
-		if (is_idle(cut, i) || payload->values[out].producer != i || !crosses(cut, out))
+		if (is_idle(cut, i) || payload->values[out].producer != i || !is_boundary(cut, out))
 			continue;
 		uint32_t over = cut->over[out] = find_over(cut, out);
 		if (over != ET_XNN_NONE)
@@ -199,7 +204,7 @@ static void find_overs(struct cut *cut)
 	}
 }
 
-/* Returns how many there are, or NONE where one may not. */
+/* The number of boundary tensors, or NONE if a value may not be one. */
 static uint32_t count_boundaries(struct cut *cut)
 {
 	const struct et_xnn_payload *payload = cut->payload;
@@ -215,11 +220,11 @@ static uint32_t count_boundaries(struct cut *cut)
 	find_overs(cut);
 	for (uint32_t i = 0; i < payload->n_values; i++) {
 		const struct et_xnn_value *value = &payload->values[i];
-		if (!crosses(cut, i))
+		if (!is_boundary(cut, i))
 			continue;
 		bool is_plain = cut->has_required ? value->quant != ET_XNN_QUANT_ROW
 						  : is_float(value) || (cut->has_bytes && et_xnn_is_8_bit(value));
-		bool is_rows = value->quant == ET_XNN_QUANT_ROW && cut->owns[value->producer];
+		bool is_rows = value->quant == ET_XNN_QUANT_ROW && cut->overrides[value->producer];
 		if ((!is_plain && !is_rows) || n == MAX_BOUNDARIES)
 			return ET_XNN_NONE;
 		n++;
@@ -227,15 +232,15 @@ static uint32_t count_boundaries(struct cut *cut)
 	return n;
 }
 
-/* A graph of XNNPACK's that is being made. */
+/* A graph for XNNPACK while it is being made. */
 struct copy {
 	struct et_xnn_payload *graph;
-	uint32_t *inputs, *outputs; /* the graph's, local */
-	uint32_t *whole;
+	uint32_t *inputs, *outputs; /* the graph's, by local index */
+	uint32_t *whole;            /* the payload's index of each local value */
 	uint32_t partition;
 };
 
-/* The place of @value in the graph; it is copied there if it is new. */
+/* The graph's index of @value; it is copied there if it is new. */
 static uint32_t localize(struct cut *cut, struct copy *copy, uint32_t value)
 {
 	struct et_xnn_payload *graph = copy->graph;
@@ -245,24 +250,25 @@ static uint32_t localize(struct cut *cut, struct copy *copy, uint32_t value)
 	struct et_xnn_value *to = &graph->values[at];
 	*to = cut->payload->values[value];
 	copy->whole[at] = value;
-	bool is_ours = partition_of_value(cut, value) == copy->partition;
+	bool is_inside = partition_of_value(cut, value) == copy->partition;
 	to->producer = ET_XNN_NONE;
 	to->external = 0;
 	to->seen_as = to->stands_for = ET_XNN_NONE;
 	if (to->data)
 		return at;
-	if (!is_ours) {
+	if (!is_inside) {
 		to->external = ET_XNN_IS_INPUT;
 		copy->inputs[graph->n_inputs++] = at;
-	} else if (is_argument(cut, value) || crosses(cut, value)) {
+	} else if (is_argument(cut, value) || is_boundary(cut, value)) {
 		to->external = ET_XNN_IS_OUTPUT;
 		copy->outputs[graph->n_outputs++] = at;
 	}
 	return at;
 }
 
-/* Of two numbers XNNPACK limits what comes out in a node of its own, from memory to memory. Where the result is not its own both
- * may as well be the same; so what comes from @node, whose place is known, is the result, and the result limited is it again. */
+/* Make the limits of a binary node a clamp of its own. XNNPACK does so anyway, from memory to memory. If the result
+ * is an output, both steps can use the output's memory: @node writes an output, and the clamp writes the same tensor
+ * again. */
 static void limit_apart(struct copy *copy, struct et_xnn_node *node)
 {
 	struct et_xnn_payload *graph = copy->graph;
@@ -286,10 +292,10 @@ static bool is_limited_apart(const struct cut *cut, const struct et_xnn_node *no
 	const struct et_xnn_value *out = &cut->payload->values[node->outputs[0]];
 	return node->kind->define == et_xnn_define_binary && is_float(out) &&
 	       (node->min != -INFINITY || node->max != INFINITY) &&
-	       (is_argument(cut, node->outputs[0]) || crosses(cut, node->outputs[0]));
+	       (is_argument(cut, node->outputs[0]) || is_boundary(cut, node->outputs[0]));
 }
 
-/* Nodes @begin to @end. */
+/* Make the graph of nodes @begin to @end. */
 static enum et_status copy_graph(struct cut *cut, struct et_xnn_partition *partition, uint32_t begin, uint32_t end,
 	struct et_diag *diag)
 {
@@ -364,8 +370,8 @@ static enum et_status cut_up(struct et_xnn_partitions *partitions, struct cut *c
 		while (end < payload->n_nodes &&
 			(is_idle(cut, end) || cut->partition_of[end] == cut->partition_of[begin]))
 			end++;
-		if (cut->owns[begin]) {
-			*partition = (struct et_xnn_partition){ .override = cut->owns[begin],
+		if (cut->overrides[begin]) {
+			*partition = (struct et_xnn_partition){ .override = cut->overrides[begin],
 				.node = &payload->nodes[begin] };
 			continue;
 		}
@@ -375,7 +381,7 @@ static enum et_status cut_up(struct et_xnn_partitions *partitions, struct cut *c
 		made.n_outer += partition->graph->n_externs;
 	}
 	for (uint32_t i = 0; i < payload->n_values; i++) {
-		if (!crosses(cut, i))
+		if (!is_boundary(cut, i))
 			continue;
 		cut->local[i] = made.n_boundaries;
 		made.boundaries[made.n_boundaries++] = (struct et_xnn_boundary){
@@ -399,11 +405,12 @@ static enum et_status cut_up(struct et_xnn_partitions *partitions, struct cut *c
 	return ET_OK;
 }
 
-/* Which part each node is in, and how much crosses: returns how many parts there are, or 0 where the payload stays whole. */
+/* Try to cut with all overrides, then with the required ones only. Returns the number of partitions, or 0: the
+ * payload stays whole. */
 static uint32_t plan_cut(struct cut *cut, uint32_t *ret_boundaries)
 {
 	for (int i = 0; i < 2; i++) {
-		uint32_t n_partitions = number_parts(cut), n_boundaries = n_partitions ? count_boundaries(cut) : 0;
+		uint32_t n_partitions = number_partitions(cut), n_boundaries = n_partitions ? count_boundaries(cut) : 0;
 		if (n_partitions && n_boundaries != ET_XNN_NONE) {
 			*ret_boundaries = n_boundaries;
 			return n_partitions;
@@ -415,13 +422,14 @@ static uint32_t plan_cut(struct cut *cut, uint32_t *ret_boundaries)
 	return 0;
 }
 
-static void note_ours(struct et_xnn_payload *payload, const struct et_xnn_partitions *partitions, const struct cut *cut)
+static void note_overridden(struct et_xnn_payload *payload, const struct et_xnn_partitions *partitions,
+	const struct cut *cut)
 {
 	for (uint32_t i = 0; i < payload->n_nodes; i++)
-		payload->nodes[i].is_ours = partitions->partitions[0].graph != payload && cut->is_along[i];
+		payload->nodes[i].is_overridden = partitions->partitions[0].graph != payload && cut->is_along[i];
 	for (uint32_t i = 0; i < partitions->n_partitions; i++)
 		if (partitions->partitions[i].override)
-			payload->nodes[partitions->partitions[i].node - payload->nodes].is_ours = true;
+			payload->nodes[partitions->partitions[i].node - payload->nodes].is_overridden = true;
 }
 
 enum et_status et_xnn_partitions_make(struct et_xnn_partitions *ret_partitions, struct et_xnn_payload *payload,
@@ -432,7 +440,7 @@ enum et_status et_xnn_partitions_make(struct et_xnn_partitions *ret_partitions, 
 	struct cut cut = {
 		.payload = payload,
 		.pool = pool,
-		.owns = ET_POOL_NEW_ARRAY(&scratch, const struct et_xnn_override *, payload->n_nodes),
+		.overrides = ET_POOL_NEW_ARRAY(&scratch, const struct et_xnn_override *, payload->n_nodes),
 		.partition_of = ET_POOL_NEW_ARRAY(&scratch, uint32_t, payload->n_nodes),
 		.last = ET_POOL_NEW_ARRAY(&scratch, uint32_t, payload->n_values),
 		.local = ET_POOL_NEW_ARRAY(&scratch, uint32_t, payload->n_values),
@@ -441,14 +449,14 @@ enum et_status et_xnn_partitions_make(struct et_xnn_partitions *ret_partitions, 
 		.is_along = ET_POOL_NEW_ARRAY(&scratch, bool, payload->n_nodes),
 	};
 	enum et_status status;
-	if (cut.owns && cut.partition_of && cut.last && cut.local && cut.over && cut.is_under && cut.is_along) {
+	if (cut.overrides && cut.partition_of && cut.last && cut.local && cut.over && cut.is_under && cut.is_along) {
 		uint32_t n_boundaries = 0, n_partitions = plan_cut(&cut, &n_boundaries);
 		if (n_partitions)
 			status = cut_up(ret_partitions, &cut, n_partitions, n_boundaries, diag);
 		else
 			status = leave_whole(ret_partitions, &cut, diag);
 		if (status == ET_OK)
-			note_ours(payload, ret_partitions, &cut);
+			note_overridden(payload, ret_partitions, &cut);
 	} else {
 		status = no_memory(diag);
 	}
@@ -456,9 +464,9 @@ enum et_status et_xnn_partitions_make(struct et_xnn_partitions *ret_partitions, 
 	return status;
 }
 
-/* --- memory between parts --------------------------------------------------------------------------- */
+/* --- memory for boundary tensors --------------------------------------------------------------------------- */
 
-/* With room behind; SIZE_MAX if that is more than there are addresses. */
+/* The bytes of a boundary tensor with padding behind; SIZE_MAX if they overflow. */
 static size_t size_of(const struct et_xnn_boundary *boundary, const struct et_xnn_shape *shapes)
 {
 	const struct et_xnn_shape *shape = &shapes[boundary->value];
@@ -475,7 +483,7 @@ static size_t size_of(const struct et_xnn_boundary *boundary, const struct et_xn
 	return fits && et_add(n, PADDING, &n) && et_align_up(n, ET_XNN_MEMORY_ALIGNMENT, &n) ? n : SIZE_MAX;
 }
 
-/* Whether crossing @i lies where the one that it may be written over does; with these shapes that may be smaller. */
+/* Whether boundary tensor @i is written over another one: with these shapes the sizes may differ. */
 static bool is_over(const struct et_xnn_partitions *partitions, const struct et_xnn_shape *shapes, uint32_t i)
 {
 	const struct et_xnn_boundary *boundary = &partitions->boundaries[i];
@@ -484,7 +492,7 @@ static bool is_over(const struct et_xnn_partitions *partitions, const struct et_
 		       et_xnn_n_elements(&shapes[partitions->boundaries[boundary->over].value]);
 }
 
-/* The last part that needs the memory of crossing @i and of all that are written over it. */
+/* The last partition that needs the memory of boundary tensor @i, or of those that are written over it. */
 static uint32_t last_of(const struct et_xnn_partitions *partitions, const struct et_xnn_shape *shapes, uint32_t i)
 {
 	uint32_t under = partitions->boundaries[i].under;
@@ -493,7 +501,7 @@ static uint32_t last_of(const struct et_xnn_partitions *partitions, const struct
 	return partitions->boundaries[i].last;
 }
 
-/* Put @order[0..n) in order of where they lie, and the next one into the first gap that is large enough. */
+/* Place @order[n] in the first gap that is large enough. @order[0..n) are placed, in the order of their offsets. */
 static bool place(const struct et_xnn_partitions *partitions, const struct et_xnn_shape *shapes, size_t *offsets,
 	uint32_t *order, uint32_t n, size_t *most)
 {
@@ -530,7 +538,6 @@ bool et_xnn_partitions_plan(const struct et_xnn_partitions *partitions, const st
 		if (!is_over(partitions, shapes, i))
 			order[n_places++] = i;
 	for (uint32_t n = 0; n < n_places; n++) {
-		/* The largest of those that are left. */
 		uint32_t largest = n;
 		for (uint32_t i = n + 1; i < n_places; i++)
 			if (size_of(&partitions->boundaries[order[i]], shapes) >

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* XNNPACK's own memory runs out: at the nth of its allocations, that one alone or all from there on.
+/* XNNPACK's memory runs out at its nth allocation: at that one alone, or at all from there on.
  *
- * Each payload is compiled, gets a lane and a context, runs with two shapes, and goes. That must end with a status and a
- * sentence, or well and with the right numbers. XNNPACK takes one allocator for the life of a process,
- * and where it uses memory that it did not get, the process is gone: so each attempt is a process of its own. */
+ * Each payload is compiled, gets worker threads and an instance, runs with two shapes, and is freed. Each attempt
+ * must end with a status and a message, or with the right results. XNNPACK takes one allocator for the life of a
+ * process, and a mistake in it would end the process, so each attempt is a process of its own. */
 #include "delegates/xnnpack/allocator.h"
 #include "delegates/xnnpack/support/test_args.h"
 #include "runtime/base/checked.h"
@@ -29,7 +29,7 @@ static bool may_go_on(size_t n)
 	return !fail_at || (fails_once ? n_calls != fail_at : n_calls < fail_at);
 }
 
-/* --- what is tried ---------------------------------------------------------------------------------- */
+/* --- the payloads ---------------------------------------------------------------------------------- */
 
 struct attempt {
 	struct et_diag diag;
@@ -59,7 +59,7 @@ static enum et_status run(struct attempt *a)
 	return test_ops->enqueue(a->instance, values, NULL, &a->diag);
 }
 
-/* A depthwise convolution, a slope, a linear layer. */
+/* A payload of a depthwise convolution, a PReLU and a linear layer. */
 static enum et_status try_mixture(struct attempt *a)
 {
 	size_t n_bytes;
@@ -126,7 +126,7 @@ static enum et_status try_two_biases(struct attempt *a)
 	return status;
 }
 
-/* Two matrices, their product, a softmax over it, and the product and the softmax side by side; then smaller. */
+/* A product of two matrices, its softmax, and a concatenation of both; then with smaller shapes. */
 static enum et_status try_shapes(struct attempt *a)
 {
 	struct make_xnn mk;
@@ -173,11 +173,11 @@ static const struct {
 	{ "shapes", try_shapes },
 };
 
-/* --- each in a process of its own ------------------------------------------------------------------- */
+/* --- attempts, each in a process of its own ------------------------------------------------------------------- */
 
 enum outcome { REFUSED, RIGHT, NOT_REACHED, WRONG };
 
-/* In the child. */
+/* The child process. */
 static enum outcome attempt(size_t which, const char **ret_text)
 {
 	static struct attempt a;
@@ -246,14 +246,14 @@ static void test_every_allocation(void **state)
 	assert_int_equal(n_bad, 0);
 }
 
-/* --- what is taken beforehand ----------------------------------------------------------------------- */
+/* --- warm instances ----------------------------------------------------------------------- */
 
 static bool may_not(size_t n)
 {
 	return false;
 }
 
-/* A context that is warm runs without any of XNNPACK's allocations; one that is not does not. */
+/* A warm instance runs without an allocation of XNNPACK's; an instance that is not warm needs some. */
 static void test_warm(void **state)
 {
 	for (int is_warm = 0; is_warm < 2; is_warm++) {
@@ -287,14 +287,14 @@ static void test_warm(void **state)
 enum { N_ROWS_MAX = 16, N_COLUMNS = 16 };
 static size_t n_large;
 
-/* Tables of the planner are small, and gone when it is done. */
+/* Tables of XNNPACK's planner are small, and freed when it is done. */
 static bool count_large(size_t n)
 {
 	n_large += n >= 1024;
 	return true;
 }
 
-/* With sizes that differ from run to run: once the largest had their memory, by a run or by warming, none takes more. */
+/* Sizes differ from run to run: after a run or a warm-up with the largest sizes no run takes more memory. */
 static void test_warm_sizes(void **state)
 {
 	static const uint32_t rows[] = { N_ROWS_MAX, 1, 7, N_ROWS_MAX, 2, N_ROWS_MAX - 1, N_ROWS_MAX };
@@ -337,7 +337,7 @@ static void test_warm_sizes(void **state)
 			}
 		}
 		assert_int_equal(n_large, 0);
-		/* what a lane has taken it keeps for its other contexts, and gives back with the last of them */
+		/* a worker keeps its workspace for its other instances, and frees it with the last of them */
 		struct et_instance *other;
 		test_ok(test_ops->instance_new(a.model, a.threads, &other, &a.diag), &a.diag);
 		test_ops->instance_free(a.instance);

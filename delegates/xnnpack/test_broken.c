@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory that runs out at every allocation, and a payload that is cut off and flipped at every byte: each must be refused
- * with a sentence or run, and nothing may be left behind. XNNPACK itself would abort on most of them. And payloads that ask for more
- * than they bring. */
+/* Hostile payloads and missing memory: every allocation fails once, and a payload is cut off and has a bit flipped
+ * at every byte. Each payload must be refused with a message or run, and nothing may leak. XNNPACK itself would
+ * abort on most of them. Also payloads that ask for more memory than their own size accounts for. */
 #include "delegates/xnnpack/support/test_args.h"
 
 #include <setjmp.h>
@@ -77,7 +77,7 @@ static void test_broken_payloads(void **state)
 		1 << 20); /* some ask for gigabytes, which takes a while */
 	test_ok(test_ops->threads_new(test_backend, 0, 1, &threads, NULL), &(struct et_diag){ 0 });
 	for (size_t n = 0; n < n_bytes; n++) {
-		/* exactly as long as it says, but for the padding */
+		/* as long as its header says, without the padding */
 		uint8_t *cut = calloc(1, n + ET_SOURCE_PADDING);
 		memcpy(cut, bytes, n);
 		try_broken(cut, n, threads);
@@ -103,7 +103,7 @@ static void add_clamp(struct make_xnn *mk)
 	mx_node(mk, MX_CLAMP, &(struct et_xnn_node){ .inputs = { in }, .outputs = { out }, .max = 1 });
 }
 
-/* One vector for all values: a copy for each would make gigabytes of a small file. */
+/* All values share one vector of scales: a copy for each would turn a small file into gigabytes. */
 static void test_scales_of_many(void **state)
 {
 	enum { N_SCALES = 4096, N_VALUES = 12 };
@@ -139,7 +139,7 @@ static void test_scales_of_many(void **state)
 enum { N_NAMED = 4096 };
 static float named_scales[16][N_NAMED];
 
-/* "a" is the first of them. */
+/* The first name is "a". */
 static int find_named(void *self, const char *key, const uint8_t **ret_bytes, uint64_t *ret_n_bytes)
 {
 	*ret_bytes = (const uint8_t *)named_scales[key[0] - 'a'];
@@ -147,7 +147,7 @@ static int find_named(void *self, const char *key, const uint8_t **ret_bytes, ui
 	return INFERD_DELEGATE_OK;
 }
 
-/* The same of what lies beside a payload: as often as that has names for it, and in how many constants. */
+/* The same for scales in named data, by the number of names and of constants that use them. */
 static void test_named_scales_of_many(void **state)
 {
 	static const struct {
@@ -187,7 +187,7 @@ static void test_named_scales_of_many(void **state)
 	}
 }
 
-/* What no 8 bits hold would overflow where numbers are computed with. */
+/* A zero point that does not fit 8 bits would overflow in computations. */
 static void test_zero_points(void **state)
 {
 	static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datatypes that no exported program in tests/models has: linear layers with 4 and 8 bit filters, the old form of dynamic
- * quantization, halves, indexes. */
+/* Datatypes that no exported program in tests/models has: linear layers with 4-bit and 8-bit filters, the old form
+ * of dynamic quantization, fp16, indexes. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/support/test_args.h"
 #include "runtime/base/checked.h"
@@ -15,7 +15,7 @@
 static void test_linear_in_every_datatype(void **state)
 {
 	static const uint32_t filters[] = { ET_XNN_FP32, ET_XNN_QCINT8, ET_XNN_QCINT4, ET_XNN_QBINT4 };
-	/* every number of rows, since kernels compute many at a time and some forget what is beyond the last */
+	/* every number of rows: kernels compute many rows at a time, and some do not handle the rest */
 	for (uint32_t i = 0; i < 4 * N_ROWS; i++) {
 		struct make_xnn mk;
 		struct arg args[2];
@@ -45,7 +45,7 @@ static void test_old_dynamic_quantization(void **state)
 	test_check_linear(args[0].f32, args[1].f32, N_ROWS, 0.15f);
 }
 
-/* A convolution of 8 bits to one element more than 16, which kernels compute at a time, of more channels than they take at
+/* An 8-bit convolution to 17 elements, of which kernels compute 16 at a time, with more channels than they take at
  * a time. */
 static void test_one_element_is_left(void **state)
 {
@@ -89,7 +89,7 @@ static void test_one_element_is_left(void **state)
 	}
 }
 
-/* Weights of 4 bits for activations of 8 that were quantized beforehand, in two layers: alone with their bias, and without. */
+/* 4-bit weights for statically quantized 8-bit activations, in two layers: with a bias, and without. */
 static void check_static_nibbles(bool bias_has_one_scale)
 {
 	enum { IN = 34, OUT = 5, ROWS = 3, N = ROWS * OUT };
@@ -157,7 +157,7 @@ static void test_nibbles_for_static_quantization(void **state)
 		check_static_nibbles(i);
 }
 
-/* Weights of 4 bits that lie the other way round, for rows whose steps are 1. */
+/* Transposed 4-bit weights, for rows whose scale is 1. */
 static void test_nibbles_transposed(void **state)
 {
 	enum { IN = 33, OUT = 6, ROWS = 3 };
@@ -199,7 +199,7 @@ static void test_nibbles_transposed(void **state)
 	}
 }
 
-/* A row with an odd number of nibbles is filled up with what stands for 0; @filling: with that. */
+/* Rows with an odd number of 4-bit numbers; the last nibble is @filling, which must stand for 0. */
 static enum et_status run_odd_nibbles(uint8_t filling, size_t n_bytes)
 {
 	enum { IN = 33, OUT = 5, ROWS = 3, STRIDE = (IN + 1) / 2 };
@@ -254,7 +254,7 @@ static void never_drop(void *self, const uint8_t *bytes, uint64_t n_bytes)
 	fail_msg("%zu bytes of a payload are dropped", (size_t)n_bytes);
 }
 
-/* What stands in for a constant of a payload has no bytes there that could be dropped with what lies behind. */
+/* A constant that was remade from bytes of the payload is not dropped: it has no pages of its own there. */
 static void test_nibbles_in_a_payload_stay(void **state)
 {
 	enum { IN = 8, OUT = 2 };
@@ -282,14 +282,14 @@ static void test_nibbles_in_a_payload_stay(void **state)
 	struct et_xnn_model *model;
 	struct inferd_delegate_model_info info = { .struct_size = sizeof(info) };
 	struct et_xnn_input_slices slices;
-	struct et_xnn_rehearsals rehearsals;
-	et_xnn_rehearsals_init(&rehearsals, &test_allocator);
-	test_ok(et_xnn_compile(&model, &slices, &source, weights, &rehearsals, NULL, SIZE_MAX, &test_allocator, &info,
-			&diag),
+	struct et_xnn_prebuilt_cache prebuilt_cache;
+	et_xnn_prebuilt_cache_init(&prebuilt_cache, &test_allocator);
+	test_ok(et_xnn_compile(&model, &slices, &source, weights, &prebuilt_cache, NULL, SIZE_MAX, &test_allocator,
+			&info, &diag),
 		&diag);
 	et_xnn_input_slices_deinit(&slices, &test_allocator);
 	et_xnn_model_free(model);
-	et_xnn_rehearsals_deinit(&rehearsals);
+	et_xnn_prebuilt_cache_deinit(&prebuilt_cache);
 	et_xnn_weights_free(weights, NULL);
 	free(bytes);
 }
@@ -315,12 +315,12 @@ static void test_fp16_precision(void **state)
 	}
 	enum et_status status = test_run_once(&mk, args, 3, &diag);
 	if (status == ET_E_NOT_SUPPORTED)
-		skip(); /* this processor computes no halves */
+		skip(); /* this processor has no fp16 arithmetic */
 	test_ok(status, &diag);
 	assert_int_equal(args[2].f16[3], 0x4200); /* 3 */
 }
 
-/* A whole number that has no more than eleven bits. */
+/* A whole number of at most eleven bits. */
 static uint16_t half_of(int number)
 {
 	unsigned sign = number < 0 ? 0x8000 : 0, size = (unsigned)abs(number), exponent = 0;
@@ -329,7 +329,7 @@ static uint16_t half_of(int number)
 	return (uint16_t)(size ? sign | (exponent + 15) << 10 | ((size << (10 - exponent)) & 1023) : 0);
 }
 
-/* A linear layer of halves, of one row and of several, wider than a tile: whole numbers, so the sums are exact. */
+/* An fp16 linear layer with one row and with several, wider than a tile. Whole numbers, so the sums are exact. */
 static void test_fp16_products(void **state)
 {
 	enum { ROWS = 7, IN = 21, OUT = 70 };
@@ -363,7 +363,7 @@ static void test_fp16_products(void **state)
 			args[0].f16[i] = half_of((int)(i * 5 % 7) - 3);
 		enum et_status status = test_run_once(&mk, args, 2, &diag);
 		if (status == ET_E_NOT_SUPPORTED)
-			skip(); /* this processor computes no halves */
+			skip(); /* this processor has no fp16 arithmetic */
 		test_ok(status, &diag);
 		for (uint32_t i = 0; i < rows * OUT; i++) {
 			int sum = (int)(i % OUT) - 20;
@@ -375,7 +375,7 @@ static void test_fp16_products(void **state)
 	}
 }
 
-/* A bias of [1, n] as well as of [n]; none whose last dimension is another, or of which there is more than one row. */
+/* A bias may be [n] or [1, n]. A bias with another last dimension or several rows is refused. */
 static void test_shapes_of_biases(void **state)
 {
 	static const float filter[2 * 2] = { 1, 2, 3, 4 }, bias[2 * 2] = { 10, 20, 30, 40 };
@@ -416,7 +416,7 @@ static void test_shapes_of_biases(void **state)
 	}
 }
 
-/* The same of a filter or a bias that is an argument. */
+/* The same with a filter or a bias that is an argument. */
 static void test_fp16_products_of_arguments(void **state)
 {
 	enum { ROWS = 5, IN = 21, OUT = 20 };
@@ -461,7 +461,7 @@ static void test_fp16_products_of_arguments(void **state)
 				.max = INFINITY });
 		enum et_status status = test_run_once(&mk, args, n_args + 1, &diag);
 		if (status == ET_E_NOT_SUPPORTED)
-			skip(); /* this processor computes no halves */
+			skip(); /* this processor has no fp16 arithmetic */
 		test_ok(status, &diag);
 		for (int i = 0; i < ROWS * OUT; i++) {
 			int sum = i % OUT * 7 % 5 - 2;
@@ -502,7 +502,8 @@ static void test_indexes_are_widened(void **state)
 	assert_int_equal(args[2].i64[0], 0);
 }
 
-/* What XNNPACK refuses in the middle of a graph, which is looked for node by node: those in front have no reader by then. */
+/* XNNPACK refuses a node in the middle of a graph. The search for it cuts the graph, so the nodes above have no
+ * reader then. */
 static void test_refused_in_the_middle(void **state)
 {
 	struct make_xnn mk;
@@ -523,7 +524,7 @@ static void test_refused_in_the_middle(void **state)
 		"'XNNSigmoid' (node 2) is refused by XNNPACK");
 }
 
-/* Elementwise nodes on 8 bits whose scales XNNPACK's kernels do not take, each beside its result in reals. */
+/* 8-bit elementwise nodes whose scales XNNPACK's kernels do not take, compared with results in double precision. */
 static void test_scales_far_apart(void **state)
 {
 	static const struct {
@@ -571,7 +572,7 @@ static void test_scales_far_apart(void **state)
 	}
 }
 
-/* The product of two scales that leaves nothing: XNNPACK asserts. */
+/* The product of two scales underflows: XNNPACK asserts. */
 static void test_scales_of_a_filter(void **state)
 {
 	static const int8_t filter[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
@@ -593,7 +594,7 @@ static void test_scales_of_a_filter(void **state)
 	assert_non_null(strstr(diag.text, "takes no scales of 1e-08 and 1e-08 to 1"));
 }
 
-/* Scales of blocks that a file has as floats become what the original makes of them. */
+/* Block scales that a file has as fp32 are rounded to bf16 as ExecuTorch does. */
 static void test_scales_of_blocks(void **state)
 {
 	static const struct {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Payloads of a Program that come out the same are one; whatever differs in what they do keeps them apart. */
+/* Payloads of a Program that were decoded to the same graph share one model; any difference in what they do keeps
+ * them apart. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/threads.h"
 #include "delegates/xnnpack/allocator.h"
@@ -74,7 +75,7 @@ static void end(struct one *one)
 	*one = (struct one){ 0 };
 }
 
-/* Each time in other memory. */
+/* Runs use other memory each time. */
 static int try_run(const struct one *one, float first, const float expected[N])
 {
 	struct inferd_delegate_message message = { .struct_size = sizeof(message) };
@@ -110,7 +111,7 @@ static void run(const struct one *one, float first, const float expected[N])
 
 static const float some[N] = { 1, 2 }, others[N] = { 1, 3 };
 
-static void test_the_same_is_there_once(void **state)
+static void test_same_payloads_share_a_model(void **state)
 {
 	struct one a, b;
 	struct et_worker_threads *thread_sets[2];
@@ -145,7 +146,7 @@ static void test_the_same_is_there_once(void **state)
 		test_ops->threads_free(thread_sets[i]);
 }
 
-static void test_what_differs_is_not(void **state)
+static void test_different_payloads_do_not(void **state)
 {
 	struct one all[4];
 	struct et_worker_threads *threads;
@@ -175,8 +176,8 @@ static bool may_allocate(size_t n_bytes)
 	return has_memory;
 }
 
-/* A context is warmed for each of those who share it, also behind a run that failed for one. */
-static void test_one_that_failed_is_warmed(void **state)
+/* A shared instance is warmed for each of its users, also after a run that failed for one of them. */
+static void test_instance_is_warmed_after_a_failure(void **state)
 {
 	struct one a, b;
 	struct et_worker_threads *threads;
@@ -200,8 +201,8 @@ static void test_one_that_failed_is_warmed(void **state)
 	test_ops->threads_free(threads);
 }
 
-/* A Plan may have one of the two read its argument in another order, and then they are not the same. */
-static void test_what_may_change_is_nobodys(void **state)
+/* A Plan may yet change the dimension order of one payload's argument, so such payloads are not shared. */
+static void test_payload_that_may_change_is_not_shared(void **state)
 {
 	struct one a, b;
 	begin(&a, PROGRAM, some, 100, true);
@@ -211,8 +212,8 @@ static void test_what_may_change_is_nobodys(void **state)
 	end(&b);
 }
 
-/* Bytes that stay in use are there as long as their own payload only. */
-static void test_what_reads_its_payload_is_nobodys(void **state)
+/* A payload whose bytes stay in use is not shared: the bytes last only as long as that payload. */
+static void test_payload_that_reads_its_bytes_is_not_shared(void **state)
 {
 	struct one a, b;
 	float *numbers = calloc(MANY, sizeof(*numbers));
@@ -226,7 +227,8 @@ static void test_what_reads_its_payload_is_nobodys(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, test_set_up, test_tear_down)
 
-/* Of all steps the one that is sliced, plus the last number of it; that plus each of them, if all of them are read. */
+/* A payload that slices one step and adds the step's last number; if all steps are read, it adds the result to each
+ * of them. */
 static void begin_step(struct one *one, uint32_t step, bool is_read)
 {
 	struct make_xnn mk;
@@ -252,7 +254,7 @@ static void begin_step(struct one *one, uint32_t step, bool is_read)
 	compile(one, PROGRAM, n_bytes, true);
 }
 
-/* On the first @n_steps of the numbers from 1 on, with room behind them. */
+/* Run on a tensor of @n_steps steps, numbered from 1 on, with memory behind it. */
 static int run_step(const struct one *one, uint32_t n_steps, uint32_t n_out, float *ret)
 {
 	struct inferd_delegate_message message = { .struct_size = sizeof(message) };
@@ -277,7 +279,7 @@ static int run_step(const struct one *one, uint32_t n_steps, uint32_t n_out, flo
 	return result;
 }
 
-/* All steps of one tensor, on a lane of their own. */
+/* Run all steps of one tensor, on worker threads of their own. */
 static struct et_worker_threads *open_steps(struct one all[STEPS], bool is_read)
 {
 	struct et_worker_threads *threads;
@@ -297,8 +299,9 @@ static void end_steps(struct one all[STEPS], struct et_worker_threads *threads)
 	test_ops->threads_free(threads);
 }
 
-/* Steps of one tensor, each sliced out by a payload of its own: where they begin is no difference. */
-static void test_steps_are_the_same(void **state)
+/* Steps of one tensor, each sliced out by a payload of its own: payloads that differ only in the offset share a
+ * model. */
+static void test_steps_share_a_model(void **state)
 {
 	struct one all[STEPS];
 	struct et_worker_threads *threads = open_steps(all, false);
@@ -318,8 +321,8 @@ static void test_steps_are_the_same(void **state)
 	end_steps(all, threads);
 }
 
-/* Who reads all of the tensor, too, needs it from its first element. */
-static void test_what_is_read_whole_begins_there(void **state)
+/* A payload that also reads the whole tensor needs it from its first element. */
+static void test_input_that_is_read_whole_has_no_offset(void **state)
 {
 	struct one all[STEPS];
 	struct et_worker_threads *threads = open_steps(all, true);
@@ -335,13 +338,13 @@ static void test_what_is_read_whole_begins_there(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(the_same_is_there_once),
-		TEST(what_differs_is_not),
-		TEST(one_that_failed_is_warmed),
-		TEST(what_may_change_is_nobodys),
-		TEST(steps_are_the_same),
-		TEST(what_is_read_whole_begins_there),
-		TEST(what_reads_its_payload_is_nobodys),
+		TEST(same_payloads_share_a_model),
+		TEST(different_payloads_do_not),
+		TEST(instance_is_warmed_after_a_failure),
+		TEST(payload_that_may_change_is_not_shared),
+		TEST(steps_share_a_model),
+		TEST(input_that_is_read_whole_has_no_offset),
+		TEST(payload_that_reads_its_bytes_is_not_shared),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

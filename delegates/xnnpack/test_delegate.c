@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The delegate through its table: what it refuses and how it says so, shapes that change, arguments that do not
+/* The delegate through its table: what it refuses and with which message, shapes that change, arguments that do not
  * fit, the compute table. */
 #include "delegates/xnnpack/support/test_args.h"
 #include "delegates/xnnpack/warm_up.h"
@@ -40,7 +40,7 @@ static void test_refuses_nodes_by_name(void **state)
 	mx_node(&mk, 99, &(struct et_xnn_node){ 0 });
 	test_refused(refuse(&mk, 2, &diag), ET_E_NOT_SUPPORTED, &diag, "XNNPACK node type 99 (node 0) is not known");
 
-	/* what only XNNPACK finds out, when it makes the runtime: scales whose ratio its kernels can't multiply by */
+	/* XNNPACK refuses this when it makes the runtime: scales whose ratio its kernels cannot multiply by */
 	diag = (struct et_diag){ 0 };
 	mx_init(&mk);
 	struct mx_value bytes = { .type = ET_XNN_QINT8, MX_DIMS(2, 2), .scale = 1000 };
@@ -132,8 +132,8 @@ static void test_refuses_graphs_that_make_no_sense(void **state)
 
 /* --- shapes that change ----------------------------------------------------------------------------------- */
 
-/* y = (a + a) + b with b broadcast: where a's shape equals the sum's, XNNPACK adds in place; where it is smaller, it must
- * not. The sizes only shrink, so XNNPACK itself would keep its plan. */
+/* y = (a + a) + b with b broadcast: where a's shape equals the sum's, XNNPACK adds in place; where it is smaller, it
+ * must not. The sizes only shrink, so XNNPACK itself would keep its plan. */
 static void test_shapes_change(void **state)
 {
 	struct make_xnn mk;
@@ -175,7 +175,7 @@ static void test_shapes_change(void **state)
 			test_near(args[2].f32[j], (2 * of_a + of_b) * of_b, 0.01f);
 		}
 	}
-	/* nothing makes nothing, and what comes next is planned anew */
+	/* an empty input makes an empty output, and the next shape is planned anew */
 	for (int32_t n = 0; n < 3; n++) {
 		ARG(&args[0], ET_FLOAT32, ET_DYNAMIC_BOUND, n % 2 * 2, 4);
 		ARG(&args[1], ET_FLOAT32, ET_DYNAMIC_BOUND, 1, 4);
@@ -187,7 +187,7 @@ static void test_shapes_change(void **state)
 		if (n == 1)
 			test_near(args[2].f32[7], 3, 0.01f);
 	}
-	/* shapes that do not go together: said, and the context goes on working */
+	/* shapes that do not go together are refused, and the instance goes on working */
 	ARG(&args[0], ET_FLOAT32, ET_DYNAMIC_BOUND, 3, 4);
 	ARG(&args[1], ET_FLOAT32, ET_DYNAMIC_BOUND, 5, 4);
 	struct et_evalue *values[] = { &args[0].value, &args[1].value, &args[2].value };
@@ -196,7 +196,7 @@ static void test_shapes_change(void **state)
 	diag = (struct et_diag){ 0 };
 	ARG(&args[1], ET_FLOAT32, ET_DYNAMIC_BOUND, 3, 4);
 	test_ok(test_ops->enqueue(instance, values, NULL, &diag), &diag);
-	/* and an output that has no room */
+	/* an output without room is refused */
 	diag = (struct et_diag){ 0 };
 	args[2].tensor.capacity = 4;
 	ARG(&args[0], ET_FLOAT32, ET_DYNAMIC_BOUND, 7, 4);
@@ -230,7 +230,7 @@ static void test_memory_has_a_limit(void **state)
 	mx_node(&mk, MX_GLOBAL,
 		&(struct et_xnn_node){ .inputs = { wide }, .outputs = { out }, .flags = XNN_FLAG_KEEP_DIMS });
 	test_refused(refuse(&mk, 2, &diag), ET_E_OUT_OF_RESOURCES, &diag,
-		"XNNPACK node 'XNNStaticConstantPad' (node 0) brings the memory of one context above the "
+		"XNNPACK node 'XNNStaticConstantPad' (node 0) brings the memory of one instance above the "
 		"limit of 2048 MiB");
 }
 
@@ -291,7 +291,7 @@ static void told_part(void *self, const char *name, uint64_t ns)
 	tell(self, word);
 }
 
-/* Normal runs around a profiled one are as they were, and it computes the same. */
+/* A profiled run computes the same as normal runs, and does not change those after it. */
 static void test_profile(void **state)
 {
 	static const struct et_trace trace = { NULL, told_begin, told_end, told_part };
@@ -339,8 +339,8 @@ static void test_profile(void **state)
 
 /* --- arguments that do not fit ------------------------------------------------------------------------------ */
 
-/* A cache that begins with nothing: what is joined to it comes out alone. */
-static void test_join_nothing(void **state)
+/* A cache that begins empty: the tensor that is concatenated to it comes out alone. */
+static void test_concatenate_empty(void **state)
 {
 	struct make_xnn mk;
 	struct et_diag diag = { 0 };
@@ -479,7 +479,7 @@ static void test_compute_table(void **state)
 	}
 	struct et_worker_threads *threads = NULL;
 	test_refused(test_ops->threads_new(test_backend, 0, 0, &threads, &diag), ET_E_INVALID_ARGUMENT, &diag,
-		"a lane of 0 threads");
+		"a worker of 0 threads is not supported");
 }
 
 static void test_device(void **state)
@@ -491,7 +491,7 @@ static void test_device(void **state)
 	assert_true(device.n_threads >= 1);
 }
 
-/* In vain it would be without a word. */
+/* A failed warm-up reports nothing, so it is tested here. */
 static void test_warms_up(void **state)
 {
 	assert_true(et_xnn_warm());
@@ -509,7 +509,7 @@ int main(void)
 		TEST(memory_has_a_limit),
 		TEST(dim_order),
 		TEST(profile),
-		TEST(join_nothing),
+		TEST(concatenate_empty),
 		TEST(wrong_arguments),
 		TEST(compute_table),
 		TEST(device),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Programs of the field, compared with what the original runtime made of them.
+/* Exported programs, compared with the results of ExecuTorch's own runtime.
  *
  *     test_models [--atol A] [--rtol R] FILE...
  *
- * Only programs that are nothing but calls of this delegate are run; others are counted as skipped. */
+ * Only programs that consist of calls of this delegate are run; others are counted as skipped. */
 #include "delegates/xnnpack/support/test_run.h"
 
 #include "runtime/platform/platform.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Payloads with nodes that are done here: what parts hand to each other, on lanes of one thread and several, with shapes that
- * change, beside others in the same memory, and when there is none. */
+/* Payloads with overrides: boundary tensors between partitions, on one thread and several, with shapes that change,
+ * beside other instances in the same memory, and without memory. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/ukernels/depthwise.h"
 #include "delegates/xnnpack/allocator.h"
@@ -11,6 +11,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -71,8 +72,9 @@ static void see(struct make_xnn *mk, uint32_t in, uint32_t out, uint32_t n_dims,
 			.list = { { 1, 0, n_dims == 4 ? width : width * CHANNELS, CHANNELS } } });
 }
 
-/* x -> 3 x 3, limited -> a; the sigmoid of that -> b, an output; b -> 5 x 5 -> c; c + a, an output. So a crosses three
- * borders, and an output is read behind one. @is_flat: x and the last output have pixels and channels in one dimension. */
+/* x -> 3 x 3, limited -> a; the sigmoid of that -> b, an output; b -> 5 x 5 -> c; c + a, an output. So a is a
+ * boundary tensor over three partitions, and a later partition reads an output. @is_flat: x and the last output have
+ * pixels and channels in one dimension. */
 static uint8_t *make(uint32_t size, bool is_flat, size_t *ret_n_bytes)
 {
 	struct make_xnn mk;
@@ -171,7 +173,7 @@ static int set_up(void **state)
 	return test_set_up(state);
 }
 
-/* Shapes that shrink and grow again, on one thread and on three; and XNNPACK alone, as a check of this test. */
+/* Shapes shrink and grow again, on one thread and on three; and with XNNPACK alone, to check this test. */
 static void test_numbers(void **state)
 {
 	static const int32_t shapes[][2] = { { 5, 5 }, { 5, 5 }, { 3, 4 }, { 1, 1 }, { 1, 5 }, { 4, 3 }, { 5, 5 } };
@@ -190,7 +192,7 @@ static void test_numbers(void **state)
 	}
 }
 
-/* Arguments that are shown to the nodes in another shape. */
+/* Arguments that nodes see in another shape. */
 static void test_views(void **state)
 {
 	static const int32_t heights[] = { 5, 2, 5, 1, 4 };
@@ -214,7 +216,7 @@ static bool may_not(size_t n_bytes)
 	return false;
 }
 
-/* With the shapes of the run before nothing is taken; nor in the first one of a context that is warm. */
+/* A run with the shapes of the run before takes no memory; nor does the first run of a warm instance. */
 static void test_takes_nothing(void **state)
 {
 	struct et_diag diag = { 0 };
@@ -230,7 +232,7 @@ static void test_takes_nothing(void **state)
 	end(&s);
 }
 
-/* Two contexts of one worker: the second needs more memory than the first has taken, which moves. */
+/* Two instances on one worker: the second needs more memory than the first has taken, so the memory moves. */
 static void test_memory_moves(void **state)
 {
 	struct et_diag diag = { 0 };
@@ -247,7 +249,7 @@ static void test_memory_moves(void **state)
 	end(&small);
 }
 
-/* The nth allocation fails, for each n: a sentence, or the right numbers. */
+/* The nth allocation fails, for each n: there is a message, or the right results. */
 static void test_no_memory(void **state)
 {
 	bool is_through = false;
@@ -299,7 +301,8 @@ static void test_profile(void **state)
 	end(&s);
 }
 
-/* Which depthwise convolutions stay XNNPACK's. Limits behind one are part of it, and so no part of their own. */
+/* Which depthwise convolutions are left to XNNPACK. A clamp behind one is merged into it, so it is no partition of
+ * its own. */
 static void test_left_alone(void **state)
 {
 	enum { LIMITED, SMALL, LARGE, N_CASES };
@@ -346,7 +349,7 @@ static uint8_t *make_over(size_t *ret_n_bytes)
 	return mx_finish(&mk, ret_n_bytes);
 }
 
-/* Where the four values of make_over that cross lie, for pictures of @side_x and @side_y pixels. */
+/* The offsets of the four boundary tensors of make_over, for images of @side_x and @side_y pixels. */
 static void check_places(const struct et_xnn_partitions *partitions, uint32_t side_x, uint32_t side_y)
 {
 	enum { N_VALUES = 20 };
@@ -364,8 +367,8 @@ static void check_places(const struct et_xnn_partitions *partitions, uint32_t si
 	assert_int_equal(offsets[3] == offsets[0], side_x == most);
 }
 
-/* What is limited, c + b, a and c lie in one place, as large as one of them; unless x is one pixel and y more, so that each of
- * c's numbers is read again after the first sum has been written. */
+/* The clamp, c + b, a and c share one place, as large as one of them; unless x is one pixel and y more: then each
+ * number of c is read again after the first sum was written, so they may not. */
 static void test_over(void **state)
 {
 	static const int32_t sizes[][2] = { { 5, 5 }, { 1, 5 }, { 3, 3 }, { 5, 1 }, { 1, 1 }, { 5, 5 } };
@@ -408,7 +411,7 @@ struct filter {
 	bool is_override;
 };
 
-/* One depthwise convolution, here or by XNNPACK as @least_work says. */
+/* One depthwise convolution, by an override or by XNNPACK as @least_work says. */
 static void run_filter(const struct filter *f, uint64_t least_work, uint32_t n_threads, struct arg *out)
 {
 	enum { MOST_TAPS = 60 };
@@ -457,7 +460,7 @@ static void run_filter(const struct filter *f, uint64_t least_work, uint32_t n_t
 	free(bytes);
 }
 
-/* Filters that XNNPACK has no kernel for are done here, others are not: the numbers are the same. */
+/* An override does filters that XNNPACK has no kernel for, and no others: the results are the same. */
 static void test_filters(void **state)
 {
 	static const struct filter filters[] = {
@@ -486,7 +489,8 @@ static void test_filters(void **state)
 	}
 }
 
-/* The crossing @i is written over the one in front of it, which is as large; or is not; or would be, but is 1 element larger. */
+/* Boundary tensor @i is written over the one before it, which has the same size; or is not; or would be, but has 1
+ * element more. */
 static void write_over(struct et_xnn_boundary *boundaries, struct et_xnn_shape *shapes, uint32_t i, uint32_t how)
 {
 	struct et_xnn_boundary *over = &boundaries[i - 1], *boundary = &boundaries[i];
@@ -498,7 +502,7 @@ static void write_over(struct et_xnn_boundary *boundaries, struct et_xnn_shape *
 	shapes[i].dims[0] = shapes[i - 1].dims[0] + (how == 1);
 }
 
-/* The first of those that are written over one another, the last of which is @i. */
+/* The first boundary tensor of a chain that are written over one another and ends with @i. */
 static uint32_t first_of(const struct et_xnn_boundary *boundaries, const struct et_xnn_shape *shapes, uint32_t i)
 {
 	while (boundaries[i].over != ET_XNN_NONE && shapes[boundaries[i].over].dims[0] == shapes[i].dims[0])
@@ -506,7 +510,8 @@ static uint32_t first_of(const struct et_xnn_boundary *boundaries, const struct 
 	return i;
 }
 
-/* Values that are needed at the same time share no byte, but where one is written over another; and those that are not do share. */
+/* Boundary tensors that are needed at the same time share no byte, unless one is written over another; others do
+ * share. */
 static void test_plan(void **state)
 {
 	enum { N = 60 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runtimes that were made where a payload was compiled: the first context has them, and whatever becomes of payload, lane and
- * Program meanwhile, each is used once at most and none is left. How many runtimes are made is seen by what XNNPACK
- * allocates; that none is left, by the address sanitizer. */
+/* Prebuilt runtimes: the first instance takes them. Whatever happens to payload, worker and Program meanwhile, each
+ * runtime is used once at most and none leaks. XNNPACK's allocations show how many runtimes are made; the address
+ * sanitizer finds leaks. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/threads.h"
 #include "delegates/xnnpack/allocator.h"
-#include "delegates/xnnpack/prebuilt.h"
+#include "delegates/xnnpack/prebuilt_cache.h"
 #include "delegates/xnnpack/support/test_args.h"
 #include "runtime/platform/platform.h"
 
@@ -52,7 +52,7 @@ static void begin(struct one *one, uint64_t program, float added, bool is_transp
 		INFERD_DELEGATE_OK);
 }
 
-/* Returns whether XNNPACK made anything for that. */
+/* Returns whether XNNPACK allocated anything for it. */
 static bool open(struct one *one, struct inferd_delegate_worker_threads *threads)
 {
 	struct inferd_delegate_message message = { .struct_size = sizeof(message) };
@@ -145,7 +145,7 @@ static void test_first_instances_make_nothing(void **state)
 	test_ops->threads_free(threads);
 }
 
-/* A transposed convolution of 8 bits, [1,1,1,N] -> [1,3,3,N], all of whose weights are 1. The caller frees it. */
+/* An 8-bit transposed convolution, [1,1,1,N] -> [1,3,3,N], all of whose weights are 1. The caller frees it. */
 static uint8_t *make_transposed(size_t *ret_n_bytes)
 {
 	struct make_xnn mk;
@@ -186,7 +186,7 @@ static void run_transposed(struct et_model *model, struct et_worker_threads *thr
 	test_ops->instance_free(instance);
 }
 
-/* XNNPACK packs that filter for each runtime, without asking whether it is there already. */
+/* XNNPACK packs that filter for each runtime, without asking the weights cache. */
 static void test_packs_once(void **state)
 {
 	struct et_diag diag = { 0 };
@@ -208,8 +208,8 @@ static void test_packs_once(void **state)
 	free(bytes);
 }
 
-/* Runtimes are bound to their workspace, and to their threads. */
-static void test_thread_sets_that_cannot_have_them(void **state)
+/* A runtime is bound to its workspace and its threads: a worker that has others cannot take it. */
+static void test_workers_that_cannot_take_them(void **state)
 {
 	struct one first, second, wide;
 	struct et_worker_threads *threads = threads_of(1), *wide_threads = threads_of(2);
@@ -230,14 +230,14 @@ static void test_thread_sets_that_cannot_have_them(void **state)
 	begin(&wide, PROGRAM, 4, false);
 	assert_true(open(&wide, et_direct_worker_threads(wide_threads)));
 	close(&wide);
-	assert_true(open(&wide, et_direct_worker_threads(threads))); /* it did not stay */
+	assert_true(open(&wide, et_direct_worker_threads(threads))); /* the prebuilt runtime was deleted */
 	run(&wide);
 	end(&wide);
 	test_ops->threads_free(threads);
 	test_ops->threads_free(wide_threads);
 }
 
-/* What a lane took over and was not asked for goes before it plans memory, or with its last context. */
+/* Spare runtimes of a worker are deleted before it plans memory, or with its last instance. */
 static void test_spares_go(void **state)
 {
 	for (uint32_t i = 0; i < 3; i++) {
@@ -248,7 +248,7 @@ static void test_spares_go(void **state)
 		assert_false(open(&used, et_direct_worker_threads(threads)));
 		uint64_t n_with = test_ops->threads_bytes(threads);
 		if (i == 0)
-			end(&spare); /* which another thread might do: the lane keeps what it has */
+			end(&spare); /* another thread might free the payload: the worker keeps its spare runtimes */
 		if (i == 2)
 			close(&used);
 		else
@@ -265,8 +265,8 @@ static void test_spares_go(void **state)
 	}
 }
 
-/* A Plan has it read its argument in another order after it was compiled. */
-static void test_what_is_made_anew_is_not_handed_over(void **state)
+/* A Plan changes the dimension order of an argument after the payload was compiled. */
+static void test_reordered_payload_is_not_taken_over(void **state)
 {
 	for (uint32_t i = 0; i < 2; i++) {
 		struct one transposed, straight;
@@ -276,7 +276,7 @@ static void test_what_is_made_anew_is_not_handed_over(void **state)
 		uint32_t arg = 0;
 		begin(&transposed, PROGRAM, 1, true);
 		begin(&straight, PROGRAM, 2, false);
-		if (i == 0) /* else it is its lane's spare by then */
+		if (i == 0) /* the others are spare runtimes of their workers by then */
 			assert_false(open(&straight, et_direct_worker_threads(threads)));
 		assert_int_equal(et_xnnpack_delegate.preferred_order(transposed.model, arg, 2, order), 2);
 		assert_int_equal(et_xnnpack_delegate.adopt_orders(transposed.model, &arg, 1, &message),
@@ -288,7 +288,7 @@ static void test_what_is_made_anew_is_not_handed_over(void **state)
 	}
 }
 
-static void test_nobody_asks(void **state)
+static void test_never_taken(void **state)
 {
 	struct one all[3];
 	uint64_t n_before = et_xnn_memory_held();
@@ -306,8 +306,8 @@ static void *begin_elsewhere(void *arg)
 	return NULL;
 }
 
-/* A lane tells the same, whoever made what it has. */
-static void test_another_thread_s_are_counted(void **state)
+/* A worker reports the same bytes, whichever thread made its runtimes. */
+static void test_runtimes_of_another_thread_are_counted(void **state)
 {
 	struct one one;
 	pthread_t thread;
@@ -326,84 +326,84 @@ static void test_another_thread_s_are_counted(void **state)
 	test_ops->threads_free(threads);
 }
 
-static enum et_status make_one(struct et_xnn_rehearsals *rehearsals, struct et_xnn_prebuilt **ret)
+static enum et_status make_one(struct et_xnn_prebuilt_cache *prebuilt_cache, struct et_xnn_prebuilt **ret)
 {
 	struct et_diag diag = { 0 };
-	return et_xnn_prebuilt_begin(ret, rehearsals, 1, &diag);
+	return et_xnn_prebuilt_cache_begin(ret, prebuilt_cache, 1, &diag);
 }
 
-/* While runtimes are made in the workspace nobody else has it, and nobody waits. */
+/* While a thread makes runtimes in the workspace, no other thread uses it or waits for it. */
 static void test_two_at_once(void **state)
 {
-	struct et_xnn_rehearsals rehearsals;
+	struct et_xnn_prebuilt_cache prebuilt_cache;
 	struct et_xnn_prebuilt *prebuilt, *other;
-	struct et_xnn_thread_sets thread_sets;
+	struct et_xnn_worker_spaces spaces;
 	struct inferd_delegate_worker_threads *threads;
 	struct et_diag diag = { 0 };
 	xnn_runtime_t runtimes[1];
-	et_xnn_rehearsals_init(&rehearsals, &test_allocator);
-	et_xnn_thread_sets_init(&thread_sets, &test_allocator);
-	test_ok(et_xnn_threads_new(&threads, &thread_sets, 1, &diag), &diag);
-	assert_int_equal(make_one(&rehearsals, &prebuilt), ET_OK);
-	uint64_t first = et_xnn_prebuilt_end(&rehearsals, prebuilt, true);
+	et_xnn_prebuilt_cache_init(&prebuilt_cache, &test_allocator);
+	et_xnn_worker_spaces_init(&spaces, &test_allocator);
+	test_ok(et_xnn_threads_new(&threads, &spaces, 1, &diag), &diag);
+	assert_int_equal(make_one(&prebuilt_cache, &prebuilt), ET_OK);
+	uint64_t first = et_xnn_prebuilt_cache_end(&prebuilt_cache, prebuilt, true);
 	assert_int_not_equal(first, 0);
-	assert_int_equal(make_one(&rehearsals, &prebuilt), ET_OK);
-	uint64_t second = et_xnn_prebuilt_end(&rehearsals, prebuilt, true);
+	assert_int_equal(make_one(&prebuilt_cache, &prebuilt), ET_OK);
+	uint64_t second = et_xnn_prebuilt_cache_end(&prebuilt_cache, prebuilt, true);
 
-	assert_int_equal(make_one(&rehearsals, &prebuilt), ET_OK);
-	assert_int_equal(make_one(&rehearsals, &other), ET_OK);
+	assert_int_equal(make_one(&prebuilt_cache, &prebuilt), ET_OK);
+	assert_int_equal(make_one(&prebuilt_cache, &other), ET_OK);
 	assert_ptr_not_equal(prebuilt->workspace, other->workspace);
-	assert_int_equal(et_xnn_prebuilt_end(&rehearsals, other, true), 0);
-	assert_false(et_xnn_rehearsals_take(&rehearsals, first, threads, runtimes));
-	et_xnn_rehearsals_drop(&rehearsals, second);
-	assert_ptr_equal(rehearsals.workspace, prebuilt->workspace);
-	uint64_t third = et_xnn_prebuilt_end(&rehearsals, prebuilt, true);
-	assert_false(et_xnn_rehearsals_take(&rehearsals, first, threads, runtimes));
-	assert_false(et_xnn_rehearsals_take(&rehearsals, second, threads, runtimes));
-	assert_non_null(rehearsals.workspace);
-	et_xnn_rehearsals_drop(&rehearsals, third);
-	assert_null(rehearsals.workspace);
+	assert_int_equal(et_xnn_prebuilt_cache_end(&prebuilt_cache, other, true), 0);
+	assert_false(et_xnn_prebuilt_cache_take(&prebuilt_cache, first, threads, runtimes));
+	et_xnn_prebuilt_cache_drop(&prebuilt_cache, second);
+	assert_ptr_equal(prebuilt_cache.workspace, prebuilt->workspace);
+	uint64_t third = et_xnn_prebuilt_cache_end(&prebuilt_cache, prebuilt, true);
+	assert_false(et_xnn_prebuilt_cache_take(&prebuilt_cache, first, threads, runtimes));
+	assert_false(et_xnn_prebuilt_cache_take(&prebuilt_cache, second, threads, runtimes));
+	assert_non_null(prebuilt_cache.workspace);
+	et_xnn_prebuilt_cache_drop(&prebuilt_cache, third);
+	assert_null(prebuilt_cache.workspace);
 
-	/* what failed leaves nothing */
-	assert_int_equal(make_one(&rehearsals, &prebuilt), ET_OK);
-	assert_int_equal(et_xnn_prebuilt_end(&rehearsals, prebuilt, false), 0);
-	assert_null(rehearsals.workspace);
+	/* a failure leaves nothing behind */
+	assert_int_equal(make_one(&prebuilt_cache, &prebuilt), ET_OK);
+	assert_int_equal(et_xnn_prebuilt_cache_end(&prebuilt_cache, prebuilt, false), 0);
+	assert_null(prebuilt_cache.workspace);
 	et_xnn_threads_free(threads);
-	et_xnn_thread_sets_deinit(&thread_sets);
-	et_xnn_rehearsals_deinit(&rehearsals);
+	et_xnn_worker_spaces_deinit(&spaces);
+	et_xnn_prebuilt_cache_deinit(&prebuilt_cache);
 }
 
-/* As if XNNPACK allocated so much to try a payload. Returns the rehearsal's number. */
-static uint64_t keep_large(struct et_xnn_rehearsals *rehearsals, size_t n_bytes, void **ret_bytes)
+/* Prebuild as if XNNPACK allocated @n_bytes for it. Returns the number. */
+static uint64_t cache_large(struct et_xnn_prebuilt_cache *prebuilt_cache, size_t n_bytes, void **ret_bytes)
 {
 	struct et_xnn_prebuilt *prebuilt;
-	assert_int_equal(make_one(rehearsals, &prebuilt), ET_OK);
+	assert_int_equal(make_one(prebuilt_cache, &prebuilt), ET_OK);
 	*ret_bytes = et_xnn_allocator()->allocate(NULL, n_bytes);
 	assert_non_null(*ret_bytes);
-	return et_xnn_prebuilt_end(rehearsals, prebuilt, true);
+	return et_xnn_prebuilt_cache_end(prebuilt_cache, prebuilt, true);
 }
 
-/* What is in no account is not much. */
-static void test_large_ones_are_not_kept(void **state)
+/* Prebuilt runtimes are counted for no worker, so their memory has a limit. */
+static void test_large_ones_are_not_cached(void **state)
 {
-	enum { TOO_LARGE = (16 << 20) + 1, FP16 = (8 << 20) + 1 };
-	struct et_xnn_rehearsals rehearsals;
+	enum { TOO_LARGE = (16 << 20) + 1, HALF_OF_LIMIT = (8 << 20) + 1 };
+	struct et_xnn_prebuilt_cache prebuilt_cache;
 	void *bytes[5];
 	uint64_t n_before = et_xnn_memory_held();
-	et_xnn_rehearsals_init(&rehearsals, &test_allocator);
-	assert_int_equal(keep_large(&rehearsals, TOO_LARGE, &bytes[0]), 0);
-	assert_null(rehearsals.workspace);
+	et_xnn_prebuilt_cache_init(&prebuilt_cache, &test_allocator);
+	assert_int_equal(cache_large(&prebuilt_cache, TOO_LARGE, &bytes[0]), 0);
+	assert_null(prebuilt_cache.workspace);
 	for (uint32_t i = 0; i < 2; i++) {
-		uint64_t number = keep_large(&rehearsals, FP16, &bytes[1 + 2 * i]);
+		uint64_t number = cache_large(&prebuilt_cache, HALF_OF_LIMIT, &bytes[1 + 2 * i]);
 		assert_int_not_equal(number, 0);
-		assert_int_equal(keep_large(&rehearsals, FP16, &bytes[2 + 2 * i]), 0);
-		et_xnn_rehearsals_drop(&rehearsals, number);
-		assert_null(rehearsals.workspace);
+		assert_int_equal(cache_large(&prebuilt_cache, HALF_OF_LIMIT, &bytes[2 + 2 * i]), 0);
+		et_xnn_prebuilt_cache_drop(&prebuilt_cache, number);
+		assert_null(prebuilt_cache.workspace);
 	}
 	for (uint32_t i = 0; i < 5; i++)
 		et_xnn_allocator()->deallocate(NULL, bytes[i]);
 	assert_int_equal(et_xnn_memory_held(), n_before);
-	et_xnn_rehearsals_deinit(&rehearsals);
+	et_xnn_prebuilt_cache_deinit(&prebuilt_cache);
 }
 
 struct traffic {
@@ -433,8 +433,8 @@ static void *come_and_go(void *self)
 	return NULL;
 }
 
-/* Payloads of one Program are compiled, run and dropped on several threads; some are the same, some are taken over by one
- * lane and asked for on another. */
+/* Payloads of one Program are compiled, run and dropped on several threads; some are the same, and some runtimes are
+ * taken over by one worker and asked for on another. */
 static void test_many_threads(void **state)
 {
 	static struct traffic threads[3];
@@ -460,13 +460,13 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		TEST(first_instances_make_nothing),
 		TEST(packs_once),
-		TEST(thread_sets_that_cannot_have_them),
+		TEST(workers_that_cannot_take_them),
 		TEST(spares_go),
-		TEST(what_is_made_anew_is_not_handed_over),
-		TEST(nobody_asks),
-		TEST(another_thread_s_are_counted),
+		TEST(reordered_payload_is_not_taken_over),
+		TEST(never_taken),
+		TEST(runtimes_of_another_thread_are_counted),
 		TEST(two_at_once),
-		TEST(large_ones_are_not_kept),
+		TEST(large_ones_are_not_cached),
 		TEST(many_threads),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

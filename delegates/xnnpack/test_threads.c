@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A lane's threads: they look around inside a run, and rest when told. What pthreadpool is asked for is what
- * this test puts in its place sees. */
+/* A worker's threads spin inside a run, and rest when told. The test replaces pthreadpool's functions, and sees what
+ * is asked of them. */
 #include "delegates/xnnpack/hardware_config.h"
 #include "delegates/xnnpack/threads.h"
 #include "runtime/platform/platform.h"
@@ -16,7 +16,7 @@ enum { N_THREADS = 3, N = 1000 };
 static uint32_t last_flags;
 static unsigned n_loops, n_rests;
 
-/* The library's, as far as the lane uses it; in the calling thread. */
+/* The functions of pthreadpool that worker threads use; they run in the calling thread. */
 void pthreadpool_parallelize_1d_tile_1d(pthreadpool_t threads, pthreadpool_task_1d_tile_1d_t fn, void *arg,
 	size_t range, size_t tile, uint32_t flags)
 {
@@ -29,7 +29,7 @@ void pthreadpool_parallelize_1d_tile_1d(pthreadpool_t threads, pthreadpool_task_
 void pthreadpool_parallelize_1d(pthreadpool_t threads, pthreadpool_task_1d_t fn, void *arg, size_t range,
 	uint32_t flags)
 {
-	/* One piece runs where it is asked for: nobody would hear of the flag. */
+	/* One piece would run in the calling thread, and no other thread would see the flag. */
 	assert_true(range > 1);
 	n_rests++;
 	last_flags = flags;
@@ -42,21 +42,21 @@ static void count(void *arg, size_t begin, size_t end)
 	*(size_t *)arg += end - begin;
 }
 
-static struct inferd_delegate_worker_threads *open_threads(struct et_xnn_thread_sets *thread_sets, uint32_t n_threads)
+static struct inferd_delegate_worker_threads *open_threads(struct et_xnn_worker_spaces *spaces, uint32_t n_threads)
 {
 	struct et_diag diag = { 0 };
 	struct inferd_delegate_worker_threads *threads = NULL;
 	assert_int_equal(et_xnn_initialize(), xnn_status_success);
-	et_xnn_thread_sets_init(thread_sets, et_platform_allocator());
-	assert_int_equal(et_xnn_threads_new(&threads, thread_sets, n_threads, &diag), ET_OK);
+	et_xnn_worker_spaces_init(spaces, et_platform_allocator());
+	assert_int_equal(et_xnn_threads_new(&threads, spaces, n_threads, &diag), ET_OK);
 	n_loops = n_rests = 0;
 	return threads;
 }
 
 static void test_threads_rest_when_told(void **state)
 {
-	struct et_xnn_thread_sets thread_sets;
-	struct inferd_delegate_worker_threads *threads = open_threads(&thread_sets, N_THREADS);
+	struct et_xnn_worker_spaces spaces;
+	struct inferd_delegate_worker_threads *threads = open_threads(&spaces, N_THREADS);
 	et_xnn_threads_rest(threads); /* new threads look around, too */
 	assert_int_equal(n_rests, 1);
 	assert_int_equal(last_flags, PTHREADPOOL_FLAG_YIELD_WORKERS);
@@ -71,20 +71,20 @@ static void test_threads_rest_when_told(void **state)
 	et_xnn_threads_rest(threads); /* waking them for that is no rest */
 	assert_int_equal(n_rests, 2);
 	et_xnn_threads_free(threads);
-	et_xnn_thread_sets_deinit(&thread_sets);
+	et_xnn_worker_spaces_deinit(&spaces);
 }
 
 static void test_one_thread_has_none_to_rest(void **state)
 {
-	struct et_xnn_thread_sets thread_sets;
-	struct inferd_delegate_worker_threads *threads = open_threads(&thread_sets, 1);
+	struct et_xnn_worker_spaces spaces;
+	struct inferd_delegate_worker_threads *threads = open_threads(&spaces, 1);
 	size_t n = 0;
 	et_xnn_threads_parallel_for(threads, count, &n, N, 1);
 	et_xnn_threads_rest(threads);
 	assert_int_equal(n, N);
 	assert_int_equal(n_loops + n_rests, 0);
 	et_xnn_threads_free(threads);
-	et_xnn_thread_sets_deinit(&thread_sets);
+	et_xnn_worker_spaces_deinit(&spaces);
 }
 
 int main(void)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A worker's threads and workspace, and loops of portable kernels over those threads.
  *
- * Inside a run the threads look around for the next loop, as pthreadpool has it: waking a thread takes longer than most
- * loops. After a run they would go on for a million looks, some milliseconds, so whoever has other work for these
- * cores, or none, tells them to rest. To pthreadpool that is a flag of a loop, for what its threads do when it is
- * done; XNNPACK could set it for each payload's last operator, but a program may have many payloads, with
- * kernels between them, and only the runner knows when a run is over. So to rest is an empty loop with that flag. */
+ * Inside a run the threads spin and wait for the next loop, as pthreadpool does: waking a thread takes longer than
+ * most loops. After a run they would spin for a million iterations, some milliseconds. So a caller that has other
+ * work for these cores, or none, tells the threads to rest. pthreadpool has a flag of a loop for that, which says
+ * what its threads do when the loop is done. XNNPACK could set the flag for each payload's last operator, but a
+ * program may have many payloads, with kernels between them, and only the runner knows when a run is over. So to
+ * rest is an empty loop with that flag. */
 #include "delegates/xnnpack/threads.h"
 
-#include "delegates/xnnpack/graph/subgraph.h"
 #include "delegates/xnnpack/allocator.h"
+#include "delegates/xnnpack/graph/subgraph.h"
 #include "delegates/xnnpack/prebuilt.h"
 
 #include <stdatomic.h>
@@ -29,13 +30,13 @@ struct loop {
 	_Atomic(unsigned) handover;
 };
 
-/* Floats below the smallest normal one are zeros for this thread from now on, as in XNNPACK's loops. Returns what was. */
+/* Let this thread compute with zeros for subnormal floats from now on, as XNNPACK's loops do. Returns the old mode. */
 static uint64_t flush(void)
 {
 	uint64_t before = 0;
 #ifdef __SSE2__
 	before = _mm_getcsr();
-	_mm_setcsr((unsigned)before | 0x8040); /* of what comes out, and of what goes in */
+	_mm_setcsr((unsigned)before | 0x8040); /* results and operands */
 #elif defined(__aarch64__)
 	__asm__ volatile("mrs %0, fpcr" : "=r"(before));
 	__asm__ volatile("msr fpcr, %0" : : "r"(before | UINT64_C(1) << 24) : "memory");
@@ -65,9 +66,9 @@ static void run_piece(const struct loop *loop, size_t begin, size_t end)
 static void loop_piece(void *self, size_t begin, size_t n)
 {
 	struct loop *loop = self;
-	/* acquire, before anything else of it is read, and release: the pool itself orders these, but in a way that a
-	 * thread checker which does not see into its library can't know; they pair with those in
-	 * et_xnn_threads_parallel_for */
+	/* Acquire before anything else of the loop is read, and release at the end: they pair with those in
+	 * et_xnn_threads_parallel_for. The pool itself orders these accesses, but a thread checker that does not see
+	 * into the pool's library cannot know. */
 	(void)atomic_load_explicit(&loop->handover, memory_order_acquire);
 	size_t end = begin + n < loop->n ? begin + n : loop->n;
 	run_piece(loop, begin, end);
@@ -77,7 +78,7 @@ static void loop_piece(void *self, size_t begin, size_t n)
 void et_xnn_threads_parallel_for(struct inferd_delegate_worker_threads *threads,
 	void (*fn)(void *arg, size_t begin, size_t end), void *arg, size_t n, size_t grain)
 {
-	size_t n_threads = threads->threads ? pthreadpool_get_threads_count(threads->threads) : 1;
+	size_t n_threads = threads->pool ? pthreadpool_get_threads_count(threads->pool) : 1;
 	struct loop loop = { .fn = fn, .arg = arg, .n = n, .flushes = threads->flushes };
 	if (grain == 0)
 		grain = 1;
@@ -86,12 +87,12 @@ void et_xnn_threads_parallel_for(struct inferd_delegate_worker_threads *threads,
 			run_piece(&loop, 0, n);
 		return;
 	}
-	/* A few pieces for each thread, so that a slow one does not hold up the rest. */
+	/* A few pieces for each thread, so that a slow thread does not hold up the others. */
 	size_t step = n / (n_threads * PIECES_PER_THREAD);
 	loop.step = step > grain ? step : grain;
 	atomic_store_explicit(&loop.handover, 0, memory_order_release);
 	threads->is_awake = true;
-	pthreadpool_parallelize_1d_tile_1d(threads->threads, loop_piece, &loop, n, loop.step, 0);
+	pthreadpool_parallelize_1d_tile_1d(threads->pool, loop_piece, &loop, n, loop.step, 0);
 	(void)atomic_load_explicit(&loop.handover, memory_order_acquire);
 }
 
@@ -103,32 +104,32 @@ void et_xnn_threads_rest(struct inferd_delegate_worker_threads *threads)
 {
 	if (!threads->is_awake)
 		return;
-	pthreadpool_parallelize_1d(threads->threads, nothing, NULL, pthreadpool_get_threads_count(threads->threads),
+	pthreadpool_parallelize_1d(threads->pool, nothing, NULL, pthreadpool_get_threads_count(threads->pool),
 		PTHREADPOOL_FLAG_YIELD_WORKERS);
 	threads->is_awake = false;
 }
 
 /* --- workspaces ---------------------------------------------------------------------------------------- */
 
-/* One thread's. */
-struct et_xnn_space {
+/* The workspace and memory of one worker's thread. */
+struct et_xnn_worker_space {
 	struct et_list_node node;
 	pthread_t owner;
-	uint32_t n_thread_sets;
-	/* These are its thread's. */
-	xnn_workspace_t workspace;  /* NULL: nobody uses it */
-	struct et_list_node spares; /* rehearsals in it */
-	void *memory;               /* between parts */
+	uint32_t n_worker_threads; /* the objects that use this: a worker may have one for each of several widths */
+	/* Only the owner uses these. */
+	xnn_workspace_t workspace;  /* NULL: no instance uses it */
+	struct et_list_node spares; /* spare prebuilt runtimes in the workspace */
+	void *memory;               /* for boundary tensors */
 	size_t n_memory;
-	uint32_t n_users;
-	uint64_t n_counted;        /* of contexts, besides what XNNPACK allocates */
-	uint64_t n_held_before;    /* by XNNPACK on this thread, when this was made */
-	_Atomic(uint64_t) n_bytes; /* all of it, for others to read */
+	uint32_t n_users;          /* instances that took the workspace */
+	uint64_t n_counted;        /* bytes of instances, besides what XNNPACK allocates */
+	uint64_t n_held_before;    /* bytes that XNNPACK held on this thread when this was made */
+	_Atomic(uint64_t) n_bytes; /* all bytes together, for other threads to read */
 };
 
 void et_xnn_threads_count(struct inferd_delegate_worker_threads *threads, int64_t n_more)
 {
-	struct et_xnn_space *space = threads->space;
+	struct et_xnn_worker_space *space = threads->space;
 	space->n_counted += (uint64_t)n_more;
 	atomic_store_explicit(&space->n_bytes,
 		space->n_counted + space->n_memory + et_xnn_memory_held() - space->n_held_before, memory_order_relaxed);
@@ -139,81 +140,81 @@ uint64_t et_xnn_threads_bytes(const struct inferd_delegate_worker_threads *threa
 	return threads->is_first ? atomic_load_explicit(&threads->space->n_bytes, memory_order_relaxed) : 0;
 }
 
-static void drop_memory(struct et_xnn_thread_sets *thread_sets, struct et_xnn_space *space)
+static void drop_memory(struct et_xnn_worker_spaces *spaces, struct et_xnn_worker_space *space)
 {
-	thread_sets->allocator.free(thread_sets->allocator.self, space->memory, space->n_memory);
+	spaces->allocator.free(spaces->allocator.self, space->memory, space->n_memory);
 	space->memory = NULL;
 	space->n_memory = 0;
 }
 
-/* Cleared, so that its pages are there before the first run. */
+/* The memory is cleared, so that its pages are there before the first run. */
 void *et_xnn_threads_memory(struct inferd_delegate_worker_threads *threads, size_t n_bytes)
 {
-	struct et_xnn_thread_sets *thread_sets = threads->thread_sets;
-	struct et_xnn_space *space = threads->space;
+	struct et_xnn_worker_spaces *spaces = threads->spaces;
+	struct et_xnn_worker_space *space = threads->space;
 	if (n_bytes <= space->n_memory && space->memory)
 		return space->memory;
-	drop_memory(thread_sets, space);
+	drop_memory(spaces, space);
 	n_bytes = n_bytes ? n_bytes : 1;
-	space->memory = thread_sets->allocator.alloc(thread_sets->allocator.self, n_bytes, ET_XNN_MEMORY_ALIGNMENT);
+	space->memory = spaces->allocator.alloc(spaces->allocator.self, n_bytes, ET_XNN_MEMORY_ALIGNMENT);
 	if (!space->memory)
 		return NULL;
 	space->n_memory = n_bytes;
 	return memset(space->memory, 0, n_bytes);
 }
 
-void et_xnn_thread_sets_init(struct et_xnn_thread_sets *thread_sets, const struct et_allocator *allocator)
+void et_xnn_worker_spaces_init(struct et_xnn_worker_spaces *spaces, const struct et_allocator *allocator)
 {
-	thread_sets->allocator = *allocator;
-	pthread_mutex_init(&thread_sets->lock, NULL);
-	et_list_init(&thread_sets->spaces);
+	spaces->allocator = *allocator;
+	pthread_mutex_init(&spaces->lock, NULL);
+	et_list_init(&spaces->list);
 }
 
-void et_xnn_thread_sets_deinit(struct et_xnn_thread_sets *thread_sets)
+void et_xnn_worker_spaces_deinit(struct et_xnn_worker_spaces *spaces)
 {
-	pthread_mutex_destroy(&thread_sets->lock);
+	pthread_mutex_destroy(&spaces->lock);
 }
 
-/* Under the lock: this thread's, made if there is none. */
-static enum et_status space_find(struct et_xnn_thread_sets *thread_sets, struct et_xnn_space **ret_space,
+/* This thread's space, made if there is none. Under the lock. */
+static enum et_status space_find(struct et_xnn_worker_spaces *spaces, struct et_xnn_worker_space **ret_space,
 	struct et_diag *diag)
 {
 	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, &thread_sets->spaces) {
-		*ret_space = ET_CONTAINER_OF(node, struct et_xnn_space, node);
+	ET_LIST_FOR_EACH(node, after, &spaces->list) {
+		*ret_space = ET_CONTAINER_OF(node, struct et_xnn_worker_space, node);
 		if (pthread_equal((*ret_space)->owner, pthread_self()))
 			return ET_OK;
 	}
-	struct et_xnn_space *space = thread_sets->allocator.alloc(thread_sets->allocator.self, sizeof(*space),
-		_Alignof(struct et_xnn_space));
+	struct et_xnn_worker_space *space = spaces->allocator.alloc(spaces->allocator.self, sizeof(*space),
+		_Alignof(struct et_xnn_worker_space));
 	if (!space)
-		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a lane");
-	*space = (struct et_xnn_space){ .owner = pthread_self(), .n_held_before = et_xnn_memory_held() };
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for worker threads");
+	*space = (struct et_xnn_worker_space){ .owner = pthread_self(), .n_held_before = et_xnn_memory_held() };
 	et_list_init(&space->spares);
-	et_list_append(&thread_sets->spaces, &space->node);
+	et_list_append(&spaces->list, &space->node);
 	*ret_space = space;
 	return ET_OK;
 }
 
-static enum et_status space_get(struct et_xnn_thread_sets *thread_sets, struct et_xnn_space **ret_space,
+static enum et_status space_get(struct et_xnn_worker_spaces *spaces, struct et_xnn_worker_space **ret_space,
 	bool *ret_is_first, struct et_diag *diag)
 {
-	pthread_mutex_lock(&thread_sets->lock);
-	enum et_status status = space_find(thread_sets, ret_space, diag);
+	pthread_mutex_lock(&spaces->lock);
+	enum et_status status = space_find(spaces, ret_space, diag);
 	if (status == ET_OK)
-		*ret_is_first = (*ret_space)->n_thread_sets++ == 0;
-	pthread_mutex_unlock(&thread_sets->lock);
+		*ret_is_first = (*ret_space)->n_worker_threads++ == 0;
+	pthread_mutex_unlock(&spaces->lock);
 	return status;
 }
 
-static void space_put(struct et_xnn_thread_sets *thread_sets, struct et_xnn_space *space)
+static void space_put(struct et_xnn_worker_spaces *spaces, struct et_xnn_worker_space *space)
 {
-	pthread_mutex_lock(&thread_sets->lock);
-	if (--space->n_thread_sets == 0) {
+	pthread_mutex_lock(&spaces->lock);
+	if (--space->n_worker_threads == 0) {
 		et_list_remove(&space->node);
-		thread_sets->allocator.free(thread_sets->allocator.self, space, sizeof(*space));
+		spaces->allocator.free(spaces->allocator.self, space, sizeof(*space));
 	}
-	pthread_mutex_unlock(&thread_sets->lock);
+	pthread_mutex_unlock(&spaces->lock);
 }
 
 enum et_status et_xnn_workspace_new(xnn_workspace_t *ret_workspace, struct et_diag *diag)
@@ -223,7 +224,7 @@ enum et_status et_xnn_workspace_new(xnn_workspace_t *ret_workspace, struct et_di
 	if (status != xnn_status_success) {
 		if (workspace)
 			xnn_release_workspace(workspace);
-		return et_fail(diag, et_xnn_status_of(status), "XNNPACK makes no workspace: %s",
+		return et_fail(diag, et_xnn_status_of(status), "XNNPACK can't make a workspace: %s",
 			et_xnn_status_text(status));
 	}
 	*ret_workspace = workspace;
@@ -233,7 +234,7 @@ enum et_status et_xnn_workspace_new(xnn_workspace_t *ret_workspace, struct et_di
 enum et_status et_xnn_threads_take_workspace(struct inferd_delegate_worker_threads *threads,
 	xnn_workspace_t *ret_workspace, struct et_diag *diag)
 {
-	struct et_xnn_space *space = threads->space;
+	struct et_xnn_worker_space *space = threads->space;
 	enum et_status status = space->workspace ? ET_OK : et_xnn_workspace_new(&space->workspace, diag);
 	if (status != ET_OK)
 		return status;
@@ -244,18 +245,18 @@ enum et_status et_xnn_threads_take_workspace(struct inferd_delegate_worker_threa
 
 void et_xnn_threads_give_workspace(struct inferd_delegate_worker_threads *threads)
 {
-	struct et_xnn_space *space = threads->space;
+	struct et_xnn_worker_space *space = threads->space;
 	if (--space->n_users)
 		return;
 	et_xnn_threads_drop_spares(threads);
 	xnn_release_workspace(space->workspace);
 	space->workspace = NULL;
-	drop_memory(threads->thread_sets, space);
+	drop_memory(threads->spaces, space);
 }
 
 bool et_xnn_threads_adopt_workspace(struct inferd_delegate_worker_threads *threads, xnn_workspace_t workspace)
 {
-	struct et_xnn_space *space = threads->space;
+	struct et_xnn_worker_space *space = threads->space;
 	if (space->workspace)
 		return false;
 	space->workspace = workspace;
@@ -269,31 +270,31 @@ struct et_list_node *et_xnn_threads_spares(struct inferd_delegate_worker_threads
 
 void et_xnn_threads_drop_spares(struct inferd_delegate_worker_threads *threads)
 {
-	et_xnn_rehearsals_clear(&threads->thread_sets->allocator, &threads->space->spares);
+	et_xnn_prebuilt_list_clear(&threads->spaces->allocator, &threads->space->spares);
 }
 
-/* --- lanes --------------------------------------------------------------------------------------------- */
+/* --- worker threads --------------------------------------------------------------------------------------------- */
 
 enum et_status et_xnn_threads_new(struct inferd_delegate_worker_threads **ret_threads,
-	struct et_xnn_thread_sets *thread_sets, uint32_t n_threads, struct et_diag *diag)
+	struct et_xnn_worker_spaces *spaces, uint32_t n_threads, struct et_diag *diag)
 {
 	if (n_threads == 0 || n_threads > MAX_THREADS)
-		return et_fail(diag, ET_E_INVALID_ARGUMENT, "a lane of %u threads", n_threads);
-	struct inferd_delegate_worker_threads *threads = thread_sets->allocator.alloc(thread_sets->allocator.self,
+		return et_fail(diag, ET_E_INVALID_ARGUMENT, "a worker of %u threads is not supported", n_threads);
+	struct inferd_delegate_worker_threads *threads = spaces->allocator.alloc(spaces->allocator.self,
 		sizeof(*threads), _Alignof(struct inferd_delegate_worker_threads));
 	if (!threads)
-		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a lane");
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for worker threads");
 	memset(threads, 0, sizeof(*threads));
-	threads->thread_sets = thread_sets;
-	enum et_status status = space_get(thread_sets, &threads->space, &threads->is_first, diag);
+	threads->spaces = spaces;
+	enum et_status status = space_get(spaces, &threads->space, &threads->is_first, diag);
 	if (status != ET_OK) {
 		threads->space = NULL;
 		et_xnn_threads_free(threads);
 		return status;
 	}
 	if (n_threads > 1) {
-		threads->threads = pthreadpool_create(n_threads);
-		if (!threads->threads) {
+		threads->pool = pthreadpool_create(n_threads);
+		if (!threads->pool) {
 			et_xnn_threads_free(threads);
 			return et_fail(diag, ET_E_OUT_OF_RESOURCES, "can't start a pool of %u threads", n_threads);
 		}
@@ -307,10 +308,10 @@ void et_xnn_threads_free(struct inferd_delegate_worker_threads *threads)
 {
 	if (!threads)
 		return;
-	struct et_xnn_thread_sets *thread_sets = threads->thread_sets;
-	if (threads->threads)
-		pthreadpool_destroy(threads->threads);
+	struct et_xnn_worker_spaces *spaces = threads->spaces;
+	if (threads->pool)
+		pthreadpool_destroy(threads->pool);
 	if (threads->space)
-		space_put(thread_sets, threads->space);
-	thread_sets->allocator.free(thread_sets->allocator.self, threads, sizeof(*threads));
+		space_put(spaces, threads->space);
+	spaces->allocator.free(spaces->allocator.self, threads, sizeof(*threads));
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What one worker has for XNNPACK: a thread pool of its width and a workspace.
+/* What one worker has for XNNPACK: a thread pool and a workspace.
  *
- * XNNPACK binds both to a runtime when that is made. Runtimes of one workspace may not run at the same time, and one
- * that grows it moves the pointers of all others: so a workspace belongs to one worker's thread, where everything here
- * happens. It is made there, or comes with runtimes in it (prebuilt.h). Its lanes of different widths share it. It grows with the
- * largest runtime and never shrinks: it goes with the last context that uses it, and the next one begins anew. */
+ * XNNPACK binds a runtime to both when it makes the runtime. Runtimes of one workspace may not run at the same time,
+ * and a runtime that grows the workspace moves the pointers of all others. So a workspace belongs to one worker's
+ * thread, where everything here happens. It is made there, or comes with prebuilt runtimes in it (prebuilt_cache.h).
+ * A worker may have several objects of different widths (one thread, all cores); they share its workspace. The
+ * workspace grows with the largest runtime and never shrinks: it goes with the last instance that uses it, and the
+ * next instance begins with a new one. */
 #ifndef DELEGATES_XNNPACK_THREADS_H
 #define DELEGATES_XNNPACK_THREADS_H
 
@@ -18,58 +20,60 @@
 
 enum { ET_XNN_MEMORY_ALIGNMENT = 64 };
 
-/* The workspaces of all workers: one a backend. */
-struct et_xnn_thread_sets {
+/* The workspaces of all workers of the backend. */
+struct et_xnn_worker_spaces {
 	struct et_allocator allocator;
 	pthread_mutex_t lock; /* guards what follows */
-	struct et_list_node spaces;
+	struct et_list_node list;
 };
-void et_xnn_thread_sets_init(struct et_xnn_thread_sets *thread_sets, const struct et_allocator *allocator);
-/* No lane may be left. */
-void et_xnn_thread_sets_deinit(struct et_xnn_thread_sets *thread_sets);
+void et_xnn_worker_spaces_init(struct et_xnn_worker_spaces *spaces, const struct et_allocator *allocator);
+/* No worker threads may be left. */
+void et_xnn_worker_spaces_deinit(struct et_xnn_worker_spaces *spaces);
 
 struct inferd_delegate_worker_threads {
-	struct et_xnn_thread_sets *thread_sets;
-	struct et_xnn_space *space;
-	bool is_first;         /* of the lanes of its thread: it tells what they have in common */
-	pthreadpool_t threads; /* NULL: the worker's own thread alone */
-	bool flushes;          /* loops compute with zeros for subnormal floats: a node's of our own, no kernel's */
-	bool is_awake;         /* threads may look around for work: et_xnn_threads_rest has something to do */
+	struct et_xnn_worker_spaces *spaces;
+	struct et_xnn_worker_space *space;
+	bool is_first;      /* the first object of its thread: it reports the bytes that they share */
+	pthreadpool_t pool; /* NULL: the worker's own thread alone */
+	bool flushes;       /* loops compute with zeros for subnormal floats: in overrides, not in portable kernels */
+	bool is_awake;      /* the pool's threads may spin: et_xnn_threads_rest has something to do */
 };
 
-/* @n_threads wide, the calling thread included. ET_E_INVALID_ARGUMENT, ET_E_OUT_OF_RESOURCES (no threads),
- * ET_E_MEMORY_ALLOCATION_FAILED. The caller frees it. */
+/* All functions below: on the worker's thread, unless they say otherwise. */
+
+/* Make a pool of @n_threads, the calling thread included. The caller frees it. ET_E_INVALID_ARGUMENT,
+ * ET_E_OUT_OF_RESOURCES (no threads), ET_E_MEMORY_ALLOCATION_FAILED. */
 enum et_status et_xnn_threads_new(struct inferd_delegate_worker_threads **ret_threads,
-	struct et_xnn_thread_sets *thread_sets, uint32_t n_threads, struct et_diag *diag);
-/* The workspace for one context's runtimes; give it back when these are gone. On the lane's thread.
+	struct et_xnn_worker_spaces *spaces, uint32_t n_threads, struct et_diag *diag);
+/* Take the workspace for one instance's runtimes; give it back when these are deleted.
  * ET_E_MEMORY_ALLOCATION_FAILED. */
 enum et_status et_xnn_threads_take_workspace(struct inferd_delegate_worker_threads *threads,
 	xnn_workspace_t *ret_workspace, struct et_diag *diag);
 void et_xnn_threads_give_workspace(struct inferd_delegate_worker_threads *threads);
-/* @workspace is the lane's from now on, until all contexts that take it have given it back: there is to be one. False: it
- * has another, and @workspace stays the caller's. On the lane's thread. */
+/* Make @workspace the worker's, until all instances that take it have given it back; at least one instance must take
+ * it. False: the worker has a workspace already, and @workspace stays the caller's. */
 bool et_xnn_threads_adopt_workspace(struct inferd_delegate_worker_threads *threads, xnn_workspace_t workspace);
-/* Runtimes in the workspace that no context has taken yet (prebuilt.h). On the lane's thread. */
+/* The prebuilt runtimes in the workspace that no instance has taken yet (a list of prebuilt.h). */
 struct et_list_node *et_xnn_threads_spares(struct inferd_delegate_worker_threads *threads);
-/* Delete them. On the lane's thread. */
+/* Delete the spare runtimes. */
 void et_xnn_threads_drop_spares(struct inferd_delegate_worker_threads *threads);
-/* The caller releases it. ET_E_MEMORY_ALLOCATION_FAILED … */
+/* Make a workspace, which the caller releases. Any thread. What XNNPACK answers. */
 enum et_status et_xnn_workspace_new(xnn_workspace_t *ret_workspace, struct et_diag *diag);
-/* Memory for what lies between parts of a run, at least @n_bytes of it, aligned to ET_XNN_MEMORY_ALIGNMENT: the worker's,
- * for all of its lanes and contexts, so it holds from the beginning of one run to its end. It grows, and moves then; it
- * goes with the workspace. NULL if there is no memory; then there is none at all, until it is asked for again. */
+/* At least @n_bytes of the worker's memory for boundary tensors, aligned to ET_XNN_MEMORY_ALIGNMENT. All instances
+ * on the worker share it, so contents last from the beginning of one run to its end. When it grows it moves; it goes
+ * with the workspace. NULL if there is no memory: then the old memory is gone, too, until the next call. */
 void *et_xnn_threads_memory(struct inferd_delegate_worker_threads *threads, size_t n_bytes);
-/* @n_more bytes (negative: less) are memory of contexts besides what XNNPACK allocates; and whatever that does has changed.
- * On the lane's thread. */
+/* Count @n_more bytes (negative: less) of instances, besides what XNNPACK allocates, and note what XNNPACK holds
+ * now. */
 void et_xnn_threads_count(struct inferd_delegate_worker_threads *threads, int64_t n_more);
-/* See lane_bytes of the interface. */
+/* See threads_bytes in inferd-delegate.h. Any thread. */
 uint64_t et_xnn_threads_bytes(const struct inferd_delegate_worker_threads *threads);
-/* For portable kernels: see lane_parallel_for of the interface. */
+/* See threads_parallel_for in inferd-delegate.h. */
 void et_xnn_threads_parallel_for(struct inferd_delegate_worker_threads *threads,
 	void (*fn)(void *arg, size_t begin, size_t end), void *arg, size_t n, size_t grain);
-/* Nothing follows at once: see lane_rest. */
+/* See threads_rest in inferd-delegate.h. */
 void et_xnn_threads_rest(struct inferd_delegate_worker_threads *threads);
-/* No context of it may be left. */
+/* No instance may be left that was made with @threads. Takes NULL. */
 void et_xnn_threads_free(struct inferd_delegate_worker_threads *threads);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Using XNNPACK once, when the backend is opened, so that the first model need not.
+/* Using XNNPACK once when the backend is opened, so that the first model loads as fast as the others.
  *
- * XNNPACK chooses the kernels of each operator when it first meets one, and what it has never run is not in memory: of a load
- * that packs nothing, a third is that. So small graphs with the operators that programs are mostly made of, in floats
- * and in 8 bits, are made ready here and deleted. The heap that this takes is there for the first load as well.
+ * XNNPACK chooses the kernels of each operator when it first meets the operator, and code that never ran is not in
+ * memory yet. That is a third of a load that packs nothing. So small graphs with the operators that programs are
+ * mostly made of, in floats and in 8 bits, are made ready here and deleted. The heap that they took is also there
+ * for the first load.
  *
- * Nothing depends on it: whatever fails here, programs will meet, and say. */
+ * Nothing depends on it: a failure here is ignored, and a program that meets it will report it. */
 #include "delegates/xnnpack/warm_up.h"
 
 #include "delegates/xnnpack/allocator.h"
@@ -16,7 +17,7 @@
 
 enum { SIDE = 4, CHANNELS = 16, N_FILTER = CHANNELS * CHANNELS * 9 };
 
-/* One graph, one value after the other: each operator reads what the one before wrote. */
+/* A graph that is a chain: each operator reads the value that the operator before it wrote. */
 struct chain {
 	xnn_subgraph_t graph;
 	bool is_8_bit;
@@ -25,8 +26,8 @@ struct chain {
 	size_t n_dims;
 	enum xnn_status status;
 	const void *zeros;    /* filters and biases */
-	const float *scales;  /* one a channel */
-	uint32_t n_externals; /* made until now */
+	const float *scales;  /* one for each channel */
+	uint32_t n_externals; /* made so far */
 };
 
 static uint32_t value(struct chain *chain, size_t n_dims, const size_t *dims, uint32_t flags)
@@ -54,7 +55,7 @@ static uint32_t constant(struct chain *chain, size_t n_dims, const size_t *dims,
 	return id;
 }
 
-/* The value that the next operator writes, of @dims or (NULL) those of the one before, and that it is the last then. */
+/* Define the value that the next operator writes. Its dimensions are @dims, or (NULL) those of the value before. */
 static uint32_t next(struct chain *chain, size_t n_dims, const size_t *dims)
 {
 	if (dims) {
@@ -97,22 +98,22 @@ static void add_binary(struct chain *chain, enum xnn_binary_operator op)
 		chain->status = xnn_define_binary(chain->graph, op, &params, from, from, chain->last, 0);
 }
 
-/* Elements elsewhere: their order, their shape, parts of them, and together again. */
+/* Operators that move elements: transpose, reshape, slice, concatenate. */
 static void add_moves(struct chain *chain)
 {
 	static const size_t order[] = { 0, 2, 1, 3 }, begin[4] = { 0 }, size[] = { 1, SIDE / 2, SIDE, CHANNELS },
 			    whole[] = { 1, SIDE, SIDE, CHANNELS };
 	uint32_t from = chain->last, transposed = next(chain, 0, NULL), shaped = next(chain, 0, NULL),
-		 partition = next(chain, 4, size), joined = next(chain, 4, whole);
+		 sliced = next(chain, 4, size), joined = next(chain, 4, whole);
 	chain->last = joined;
 	if (chain->status == xnn_status_success)
 		chain->status = xnn_define_static_transpose(chain->graph, 4, order, from, transposed, 0);
 	if (chain->status == xnn_status_success)
 		chain->status = xnn_define_static_reshape(chain->graph, 4, whole, transposed, shaped, 0);
 	if (chain->status == xnn_status_success)
-		chain->status = xnn_define_static_slice(chain->graph, 4, begin, size, shaped, partition, 0);
+		chain->status = xnn_define_static_slice(chain->graph, 4, begin, size, shaped, sliced, 0);
 	if (chain->status == xnn_status_success)
-		chain->status = xnn_define_concatenate2(chain->graph, 1, partition, partition, joined, 0);
+		chain->status = xnn_define_concatenate2(chain->graph, 1, sliced, sliced, joined, 0);
 }
 
 static void add_fully_connected(struct chain *chain)
@@ -162,7 +163,7 @@ static void define(struct chain *chain)
 			&(union xnn_unary_params){ .clamp = { -1, 1 } }, from, chain->last, 0);
 }
 
-/* What is made ready stays until warm_end, so that both together are as much heap as a model takes. */
+/* A chain and its runtime. Both chains stay until warm_end, so that together they take as much heap as a model. */
 struct ready {
 	struct chain chain;
 	xnn_runtime_t runtime;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The pool: a chain of chunks, bumped from the front, freed together.
+/* The pool: a chain of chunks. Each chunk is filled from its front; all chunks are freed together.
  *
- * A chunk that cannot serve a request is left as it is and a larger one is put before it; the
- * waste is bounded because each new chunk doubles until 64 KiB. Every piece is followed by
- * nothing: callers that need padding ask for it. */
+ * If the first chunk has too little room for a request, a larger chunk is put before it and the rest of the old
+ * chunk is wasted. The waste is bounded, because chunk sizes double up to 64 KiB. No padding follows an allocation:
+ * callers that need padding ask for it. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/checked.h"
 
@@ -13,7 +13,7 @@ enum { FIRST_CHUNK = 1024, LARGEST_STEP = 64 * 1024, CHUNK_ALIGN = 64 };
 
 struct et_pool_chunk {
 	struct et_pool_chunk *next;
-	size_t n_bytes; /* of the whole chunk, this header included */
+	size_t n_bytes; /* size of the whole chunk, this header included */
 	size_t n_used;
 };
 
@@ -56,7 +56,7 @@ void et_pool_deinit(struct et_pool *pool)
 	pool->n_bytes = 0;
 }
 
-/* NULL when @chunk has no room. */
+/* NULL: @chunk has too little room. */
 static void *chunk_take(struct et_pool_chunk *chunk, size_t n_bytes, size_t align)
 {
 	uintptr_t at = (uintptr_t)chunk + chunk->n_used;
@@ -68,7 +68,8 @@ static void *chunk_take(struct et_pool_chunk *chunk, size_t n_bytes, size_t alig
 	return (uint8_t *)chunk + (chunk->n_used - n_bytes);
 }
 
-/* A first chunk in which nothing lies, as after a reset: what is too small for what comes is not kept beside it. */
+/* Free the first chunk if it is empty, as after a reset: it is too small for the next request, so it would be
+ * wasted. */
 static void drop_empty(struct et_pool *pool)
 {
 	struct et_pool_chunk *chunk = pool->chunks;
@@ -154,7 +155,7 @@ void et_pool_reset(struct et_pool *pool)
 	et_pool_deinit(pool);
 	chunk = pool->allocator.alloc(pool->allocator.self, n_bytes, CHUNK_ALIGN);
 	if (!chunk)
-		return; /* the next use asks again, and reports it */
+		return; /* the next request allocates again, and reports the failure */
 	*chunk = (struct et_pool_chunk){ .n_bytes = n_bytes, .n_used = sizeof *chunk };
 	pool->chunks = chunk;
 	pool->n_bytes = n_bytes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Arithmetic on numbers that somebody else chose.
+/* Arithmetic on untrusted numbers: sizes from a file, a message or shared memory go through these functions before they
+ * decide anything.
  *
- * Each returns false, and leaves *ret unspecified, when the true result does not fit.
- * Sizes from a file, a message or shared memory go through these before they decide anything. */
+ * et_add, et_mul and et_align_up return false, and leave *ret unspecified, if the true result does not fit. */
 #ifndef RUNTIME_BASE_CHECKED_H
 #define RUNTIME_BASE_CHECKED_H
 
@@ -22,7 +22,8 @@ static inline bool et_mul(size_t a, size_t b, size_t *ret)
 	return !__builtin_mul_overflow(a, b, ret);
 }
 
-/* For totals that are compared and told: what does not fit is as much as does. */
+/* Saturating arithmetic, for totals that are only compared or reported: a sum or product that does not fit becomes
+ * UINT64_MAX. */
 static inline void et_add_up(uint64_t *to, uint64_t n)
 {
 	if (__builtin_add_overflow(*to, n, to))
@@ -35,7 +36,7 @@ static inline uint64_t et_times(uint64_t n, uint64_t by)
 	return __builtin_mul_overflow(n, by, &product) ? UINT64_MAX : product;
 }
 
-/* What is left of a total; none where it was less. */
+/* Saturating subtraction: 0 if @by is larger. */
 static inline uint64_t et_less(uint64_t n, uint64_t by)
 {
 	return n > by ? n - by : 0;

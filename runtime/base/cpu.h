@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which of cpu_builds (meson.build, where the flags of each stand) this processor can run. The compiler's library has
- * asked the processor when the program started; this reads what it wrote down. */
+/* Builds of a file for processor levels (cpu_builds in meson.build, which has their compiler flags): which of them
+ * this processor can run. The compiler's library detects the processor at program start; these functions read its
+ * result. */
 #ifndef RUNTIME_BASE_CPU_H
 #define RUNTIME_BASE_CPU_H
 
@@ -25,14 +26,15 @@ static inline bool et_cpu_runs_vnni(void)
 }
 #endif
 
-/* What a file that is built for each of these defines, from the plainest to the best: the elements of an array. */
+/* A file that is built for each processor level defines name_base, name_avx2, name_avx512. This lists their
+ * addresses for an array, from the slowest to the fastest. */
 #ifdef __x86_64__
 #define ET_CPU_BUILDS(name) &name##_base, &name##_avx2, &name##_avx512
 #else
 #define ET_CPU_BUILDS(name) &name##_base
 #endif
 
-/* How many of them this processor can run. */
+/* Return how many entries of that array this processor can run. */
 static inline size_t et_cpu_n_builds(void)
 {
 #ifdef __x86_64__

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For inner loops that are written once and compiled for each of the constants that they are called with. */
+/* Macros for inner loops that are written once and compiled for each constant that they are called with. */
 #ifndef RUNTIME_BASE_EXPAND_H
 #define RUNTIME_BASE_EXPAND_H
 
-/* A function that is part of each caller, so that what is constant there is so inside: an array of sums then lies in
- * registers, not in memory. */
+/* A function that is always inlined, so that a caller's constants are constants inside, too. An array of sums then
+ * lies in registers, not in memory. */
 #define ET_EXPANDED static inline __attribute__((always_inline))
 
-/* Before a loop of up to 32 turns, whose number is a constant there: written out. */
+/* Put before a loop with a constant number of up to 32 iterations: unroll it fully. */
 #if defined(__clang__)
 #define ET_UNROLL _Pragma("clang loop unroll(full)")
 #else

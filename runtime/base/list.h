@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A doubly linked ring of nodes embedded in the objects they link. Not thread-safe.
+/* A doubly linked ring of nodes that are embedded in the objects they link. Not thread-safe.
  *
- * An initialized node that is in no list is linked to itself, so et_list_remove may be called
- * on it at any time, twice too. */
+ * An initialized node that is in no list is linked to itself, so et_list_remove may be called on it at any time, and
+ * more than once. */
 #ifndef RUNTIME_BASE_LIST_H
 #define RUNTIME_BASE_LIST_H
 
@@ -40,7 +40,7 @@ static inline void et_list_remove(struct et_list_node *node)
 	et_list_init(node);
 }
 
-/* The body may remove @node; @after is a spare `struct et_list_node *`. */
+/* The body may remove @node. @after is a spare `struct et_list_node *`. */
 #define ET_LIST_FOR_EACH(node, after, head) \
 	for ((node) = (head)->next, (after) = (node)->next; (node) != (head); (node) = (after), (after) = (node)->next)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Formats a line and hands it to the table; drops what is below the table's level unformatted. */
+/* Format a line and hand it to the log table. A line below the table's level is dropped before it is formatted. */
 #include "runtime/base/log.h"
 
 #include <stdarg.h>

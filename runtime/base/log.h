@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where sentences for the administrator go: a table handed in.
+/* Logging: a table that the caller passes in.
  *
- * Only whoever stops an error logs it, once. Most of the runtime never logs: it returns a status
- * and a diagnosis instead. */
+ * Only the code that stops an error logs it, once. Most of the runtime never logs: it returns a status and a
+ * diagnosis. */
 #ifndef RUNTIME_BASE_LOG_H
 #define RUNTIME_BASE_LOG_H
 
@@ -18,12 +18,12 @@ enum et_log_level {
 
 struct et_log {
 	void *self;
-	enum et_log_level max_level; /* may be another one at any time: et_log_wants reads it */
+	enum et_log_level max_level; /* may change at any time; et_log_wants reads it atomically */
 	/* @text is one line without a newline. Any thread. */
 	void (*write)(void *self, enum et_log_level level, const char *text);
 };
 
-/* Whether @log, which may be NULL, takes lines of that level now: for who would have to work for one. Any thread. */
+/* Whether @log (may be NULL) takes lines of @level now; for callers for whom a line costs work. Any thread. */
 static inline bool et_log_wants(const struct et_log *log, enum et_log_level level)
 {
 	return log && level <= __atomic_load_n(&log->max_level, __ATOMIC_RELAXED);

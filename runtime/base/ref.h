@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A reference count that any thread may change.
  *
- * Taking one needs no order: whoever takes it already holds one. Giving one back releases what the
- * holder wrote, and the last one acquires all of it before it destroys (the pair is marked below). */
+ * Taking a reference needs no memory order: the caller already holds one. Dropping a reference releases what the
+ * holder wrote; the thread that drops the last one acquires all of it before it destroys the object. */
 #ifndef RUNTIME_BASE_REF_H
 #define RUNTIME_BASE_REF_H
 
@@ -23,10 +23,10 @@ static inline void et_ref_get(struct et_ref *ref)
 	atomic_fetch_add_explicit(&ref->n, 1, memory_order_relaxed);
 }
 
-/* True when that was the last one: the caller destroys the object. */
+/* True if this was the last reference: the caller destroys the object. */
 static inline bool et_ref_put(struct et_ref *ref)
 {
-	/* release: pairs with the acquire in the same operation of whoever comes last */
+	/* release: pairs with the acquire in the same operation by the last holder */
 	return atomic_fetch_sub_explicit(&ref->n, 1, memory_order_acq_rel) == 1;
 }
 

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Heap sort: of the quick ones the one that needs no memory and has no bad case, which a file could be made to be. What
- * takes the place of the largest item is small, mostly: so the place goes all the way down first, past the larger child
- * each time, and the item then up from there, which is a little more than half the comparisons (Wegener, 1993).
+/* Sorting without recursion or allocation, for input that a hostile file may have chosen.
  *
- * What must always be true: one item is out of the array while one place in it is free, so none is lost or there twice,
- * whatever @is_before answers.
+ * et_sort is heap sort: n log n in the worst case, and no extra memory. The item that replaces the largest one is
+ * usually small. So the free place first moves all the way down, past the larger child each time, and the item then
+ * moves up from there. That takes little more than half the comparisons (Wegener, 1993). What must always be true:
+ * while one place of the array is free, exactly one item is outside of it, so no item is lost or duplicated, whatever
+ * @is_before answers. et_sort is not stable. A caller that needs a stable order compares an index, too, as names.c
+ * does.
  *
- * Deliberately missing: stability. Who needs it has an index among what is compared, as names do. */
+ * et_sort_by_key is radix sort with digits of 8 bits, lowest digit first. It skips the bits that no key has, so its
+ * time grows with the length of the keys, whatever their order. Few items are sorted by insertion. */
 #include "runtime/base/sort.h"
 
 #include <string.h>
@@ -24,13 +27,13 @@ static uint8_t *item_at(const struct heap *heap, size_t i)
 
 static void move(void *to, const void *from, size_t n)
 {
-	if (n == 16) /* most, and then it is no call */
+	if (n == 16) /* the most common size: compiled without a call */
 		memcpy(to, from, 16);
 	else
 		memcpy(to, from, n);
 }
 
-/* Put @item where it belongs in the heap below @top, whose place is free. */
+/* Insert @item into the heap below @top, whose place is free. */
 static void sift(const struct heap *heap, size_t top, const uint8_t *item)
 {
 	size_t at = top;
@@ -75,27 +78,43 @@ void et_sort(void *items, size_t n, size_t item_bytes, bool (*is_before)(const v
 	}
 }
 
-static bool is_name_before(const void *a, const void *b)
-{
-	const struct et_name *one = a, *other = b;
-	int order = strcmp(one->text, other->text);
-	return order ? order < 0 : one->index < other->index;
-}
+/* --- by key -------------------------------------------------------------------------------------------------- */
 
-void et_names_sort(struct et_name *names, uint32_t n)
+static void sort_few(struct et_sort_item *items, size_t n)
 {
-	et_sort(names, n, sizeof *names, is_name_before);
-}
-
-uint32_t et_names_find(const struct et_name *names, uint32_t n, const char *text)
-{
-	uint32_t low = 0, high = n;
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-		if (strcmp(names[middle].text, text) < 0)
-			low = middle + 1;
-		else
-			high = middle;
+	for (size_t i = 1; i < n; i++) {
+		struct et_sort_item item = items[i];
+		size_t at = i;
+		for (; at && items[at - 1].key > item.key; at--)
+			items[at] = items[at - 1];
+		items[at] = item;
 	}
-	return low < n && strcmp(names[low].text, text) == 0 ? names[low].index : ET_NO_NAME;
+}
+
+void et_sort_by_key(struct et_sort_item *items, struct et_sort_item *room, size_t n)
+{
+	enum { FEW = 32, DIGIT_BITS = 8, N_DIGITS = 1 << DIGIT_BITS };
+	struct et_sort_item *from = items, *to = room;
+	uint64_t used = 0;
+	if (n <= FEW) {
+		sort_few(items, n);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		used |= items[i].key;
+	for (unsigned shift = used ? (unsigned)__builtin_ctzll(used) : 0; shift < 64 && used >> shift;
+		shift += DIGIT_BITS) {
+		size_t ends[N_DIGITS + 1] = { 0 };
+		for (size_t i = 0; i < n; i++)
+			ends[(from[i].key >> shift) % N_DIGITS + 1]++;
+		for (size_t d = 0; d < N_DIGITS; d++)
+			ends[d + 1] += ends[d];
+		for (size_t i = 0; i < n; i++)
+			to[ends[(from[i].key >> shift) % N_DIGITS]++] = from[i];
+		struct et_sort_item *sorted = to;
+		to = from;
+		from = sorted;
+	}
+	if (from != items)
+		memcpy(items, from, n * sizeof *items);
 }

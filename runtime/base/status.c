@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names of the statuses and the diagnosis sentence.
+/* The names of the statuses, and the diagnosis sentence.
  *
- * Deliberately no global "last error": a diagnosis belongs to the call that asked. */
+ * There is no global "last error" on purpose: a diagnosis belongs to the call that asked for it. */
 #include "runtime/base/status.h"
 
 #include <stdarg.h>
@@ -73,7 +73,7 @@ enum et_status et_fail(struct et_diag *diag, enum et_status status, const char *
 		va_start(args, format);
 		vsnprintf(diag->text, sizeof diag->text, format, args);
 		va_end(args);
-		/* Names in it come from files: they must not forge lines of a log or talk to a terminal. */
+		/* Names in the text come from files: they must not forge log lines or control a terminal. */
 		for (char *c = diag->text; *c; c++) {
 			if ((unsigned char)*c < ' ' || *c == 0x7f)
 				*c = '?';

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a call of the runtime can answer, and the sentence that goes with it.
+/* The answers of the runtime's calls, and the sentence that explains each.
  *
- * The numbers are those of ExecuTorch's `Error` (runtime/core/error.h), so that a
- * number seen here means the same to somebody who knows the original; ours begin
- * at 0x80. A number alone helps nobody, so every call that can fail for a reason
- * worth a sentence takes a `struct et_diag` and writes that sentence into it. */
+ * The numbers are those of ExecuTorch's `Error` (runtime/core/error.h), so they mean the same in both; ours begin at
+ * 0x80. A number alone helps nobody, so every call that can fail for a reason worth a sentence takes a `struct
+ * et_diag` and writes the sentence into it. */
 #ifndef RUNTIME_BASE_STATUS_H
 #define RUNTIME_BASE_STATUS_H
 
@@ -35,29 +34,29 @@ enum et_status {
 	ET_E_DELEGATE_INVALID_HANDLE = 0x32,
 
 	/* Not in ExecuTorch. */
-	ET_PENDING = 0x7f,           /* no error: started, a completion will come */
-	ET_E_CANCELLED = 0x80,       /* somebody asked the run to stop */
-	ET_E_DEADLINE = 0x81,        /* its deadline passed */
-	ET_E_STATE_LOST = 0x82,      /* a run of this stateful Method was cut short; reset it */
-	ET_E_BACKEND_MISSING = 0x83, /* the program needs a delegate that is not here */
+	ET_PENDING = 0x7f,           /* not an error: the call was started, a completion will come */
+	ET_E_CANCELLED = 0x80,       /* the run was asked to stop */
+	ET_E_DEADLINE = 0x81,        /* the run's deadline passed */
+	ET_E_STATE_LOST = 0x82,      /* a run of this stateful Method was cut short; reset the Method */
+	ET_E_BACKEND_MISSING = 0x83, /* the program needs a delegate that is not available here */
 	ET_E_BACKEND_CRASHED = 0x84, /* the delegate's process died */
-	ET_E_BACKEND_DOWN = 0x85,    /* it had died before, and is not there now */
+	ET_E_BACKEND_DOWN = 0x85,    /* the delegate's process had died before and does not run now */
 };
 
 /* The status as a short phrase, e.g. "invalid program". Never NULL. */
 const char *et_status_text(enum et_status status);
 
-/* One sentence of diagnosis, written by whoever finds the cause. The text names what is wrong
- * and where ("value 12: size -3 in dimension 1"), without a final full stop or newline; the
- * caller who knows the file puts its name in front. */
+/* One sentence of diagnosis, written by the function that finds the cause. It names what is wrong and where ("value
+ * 12: size -3 in dimension 1"), without a full stop or newline at the end. A caller that knows the file's name puts
+ * it in front. */
 struct et_diag {
 	char text[320];
 };
 
 /* Write the sentence into @diag (may be NULL) and return @status, so that a failing line reads
  *     return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u: no such value %d", i, v);
- * The first sentence wins: one already there is kept, since the deepest caller knew most. Control
- * characters, which names from a file may hold, are replaced by '?'. */
+ * The first sentence wins: an existing one is kept, because the deepest caller knows most. Control characters, which
+ * names from a file may contain, become '?'. */
 enum et_status et_fail(struct et_diag *diag, enum et_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

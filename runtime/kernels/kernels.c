@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All tables that are compiled in. A new family is one line here and one in kernels.h. */
+/* The list of all kernel tables, in which the runtime looks operators up by name. A table's rows are sorted by name
+ * (test_tables.c). A new family is one line here and one in kernels.h. */
 #include "runtime/kernels/kernels.h"
 
 const struct et_kernel_table *const et_kernel_tables[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The tables of this folder, one a family; kernels.c lists them. */
+/* The kernel tables of this folder, one for each family of operators; kernels.c lists them all. */
 #ifndef RUNTIME_KERNELS_KERNELS_H
 #define RUNTIME_KERNELS_KERNELS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operators of half and bfloat16 that go many numbers at a time: they give what a plain loop does that rounds after each
- * operation, whatever the sizes. Pooling of doubles and what max pooling gives back, too, for each type. */
+/* Operators of fp16 and bf16 that compute many numbers at once, compared with a plain loop that rounds after each
+ * operation, for all sizes. Also pooling of double, and the backward of max pooling, for each type. */
 #include "runtime/kernels/engine/dtype.h"
 #include "runtime/kernels/test_rig.h"
 
@@ -15,9 +15,9 @@
 static const struct {
 	enum et_scalar_type type;
 	const char *name;
-} half[] = { { ET_FLOAT16, "f16" }, { ET_BFLOAT16, "bf16" } };
+} half_types[] = { { ET_FLOAT16, "f16" }, { ET_BFLOAT16, "bf16" } };
 
-/* A case that is being written. */
+/* The text of a case, while it is being written. */
 struct text {
 	FILE *args, *expected;
 	char *args_text, *expected_text;
@@ -51,7 +51,7 @@ static float next(uint32_t *seed, enum et_scalar_type type)
 
 enum { MAX_LINE = 600, N_LINES = 70 };
 
-/* A fold of @n halves; what it gives is not yet rounded to their type. */
+/* A reduction of @n numbers; the result is not yet rounded to the type. */
 typedef double (*reduce_fn)(const float *line, size_t n, enum et_scalar_type type);
 
 static double variance(const float *line, size_t n, enum et_scalar_type type)
@@ -61,8 +61,8 @@ static double variance(const float *line, size_t n, enum et_scalar_type type)
 		mean = et_round_half(mean + line[k], type);
 	mean = et_round_half(mean / (float)n, type);
 	for (size_t k = 0; k < n; k++) {
-		float apart = et_round_half(line[k] - mean, type);
-		squares = et_round_half(squares + et_round_half(apart * apart, type), type);
+		float difference = et_round_half(line[k] - mean, type);
+		squares = et_round_half(squares + et_round_half(difference * difference, type), type);
 	}
 	return (double)squares / (double)(n - 1);
 }
@@ -72,7 +72,7 @@ static double average(const float *line, size_t n, enum et_scalar_type type)
 	float sum = 0;
 	for (size_t k = 0; k < n; k++)
 		sum += line[k];
-	(void)type; /* rounds at the end alone */
+	(void)type; /* rounds only at the end */
 	return (double)(sum / (float)n);
 }
 
@@ -84,11 +84,12 @@ static double product(const float *line, size_t n, enum et_scalar_type type)
 	return (double)now;
 }
 
-/* Lines side by side, or, with @high, above each other. */
-static void check_reduce(const char *kernel, const char *options, reduce_fn reduce, size_t which, size_t n, bool high)
+/* Lines side by side or, if @is_vertical, above each other. */
+static void check_reduce(const char *kernel, const char *options, reduce_fn reduce, size_t which, size_t n,
+	bool is_vertical)
 {
 	static float lines[N_LINES][MAX_LINE];
-	enum et_scalar_type type = half[which].type;
+	enum et_scalar_type type = half_types[which].type;
 	struct text text;
 	uint32_t seed = (uint32_t)n;
 	size_t sizes[] = { N_LINES, n };
@@ -98,22 +99,23 @@ static void check_reduce(const char *kernel, const char *options, reduce_fn redu
 			lines[i][k] = reduce == product ? et_round_half(1 + next(&seed, type) / 16, type)
 							: next(&seed, type);
 	}
-	fprintf(text.args, "%s[%zu,%zu]{", half[which].name, sizes[high], sizes[!high]);
+	fprintf(text.args, "%s[%zu,%zu]{", half_types[which].name, sizes[is_vertical], sizes[!is_vertical]);
 	for (size_t i = 0; i < N_LINES * n; i++)
-		fprintf(text.args, "%.9g,", (double)(high ? lines[i % N_LINES][i / N_LINES] : lines[i / n][i % n]));
-	fprintf(text.args, reduce == product ? "} %d %s" : "} (%d) %s", high ? 0 : 1, options);
-	fprintf(text.expected, "%s[%d]{", half[which].name, N_LINES);
+		fprintf(text.args, "%.9g,",
+			(double)(is_vertical ? lines[i % N_LINES][i / N_LINES] : lines[i / n][i % n]));
+	fprintf(text.args, reduce == product ? "} %d %s" : "} (%d) %s", is_vertical ? 0 : 1, options);
+	fprintf(text.expected, "%s[%d]{", half_types[which].name, N_LINES);
 	for (size_t i = 0; i < N_LINES; i++)
 		fprintf(text.expected, "%.17g,", reduce(lines[i], n, type));
 	run(&text, kernel);
 }
 
-static void folds(void **state)
+static void reductions(void **state)
 {
 	static const size_t lengths[] = { 2, 3, 7, 8, 16, 63, 65, 255, 256, 600 };
 	for (size_t i = 0; i < 4 * ET_ARRAY_LEN(lengths); i++) {
 		size_t n = lengths[i / 4];
-		if (n <= ET_HALF_TERMS) { /* those of more are not rounded each time */
+		if (n <= ET_HALF_TERMS) { /* longer sums are not rounded each time */
 			check_reduce("aten::var.correction_out", "1 false", variance, i % 2, n, i / 2 % 2);
 			check_reduce("aten::prod.int_out", "false -", product, i % 2, n, i / 2 % 2);
 		}
@@ -121,23 +123,23 @@ static void folds(void **state)
 	}
 }
 
-/* The powers of all but the largest are nothing beside those, so that the sum is how many these are. */
+/* The exponentials of all but the largest are negligible, so the sum is the number of largest ones. */
 static void log_softmax(void **state)
 {
 	static const size_t lengths[] = { 1, 2, 9, 127, 128, 129, 256, 257, 600 };
 	for (size_t i = 0; i < 2 * ET_ARRAY_LEN(lengths); i++) {
-		enum et_scalar_type type = half[i % 2].type;
+		enum et_scalar_type type = half_types[i % 2].type;
 		const size_t n = lengths[i / 2];
 		struct text text;
 		begin(&text);
-		fprintf(text.args, "%s[%d,%zu]{", half[i % 2].name, N_LINES, n);
-		fprintf(text.expected, "%s[%d,%zu]{", half[i % 2].name, N_LINES, n);
+		fprintf(text.args, "%s[%d,%zu]{", half_types[i % 2].name, N_LINES, n);
+		fprintf(text.expected, "%s[%d,%zu]{", half_types[i % 2].name, N_LINES, n);
 		for (size_t line = 0; line < N_LINES; line++) {
-			const size_t apart = line + 1;
-			const float count = et_round_half((float)((n - 1) / apart + 1), type),
+			const size_t step = line + 1;
+			const float count = et_round_half((float)((n - 1) / step + 1), type),
 				    rest = (float)et_round_to(log((double)count), type);
 			for (size_t k = 0; k < n; k++) {
-				const float x = k % apart ? -61 : 3;
+				const float x = k % step ? -61 : 3;
 				fprintf(text.args, "%g,", (double)x);
 				fprintf(text.expected, "%.9g,", (double)(x - 3 - rest));
 			}
@@ -147,7 +149,7 @@ static void log_softmax(void **state)
 	}
 }
 
-/* One of @out pixels when each of them was @step before: where it begins, and a weight for each pixel, whose sum is 1. */
+/* One of @out pixels that were @step apart: the first input pixel, and a weight for each, whose sum is 1. */
 static int weigh(int i, int step, int out, float *weights, int *ret_first)
 {
 	int first = i * step - step / 2, end = first + 2 * step, n = 0;
@@ -165,25 +167,25 @@ static int weigh(int i, int step, int out, float *weights, int *ret_first)
 	return n;
 }
 
-/* Steps are powers of two: weights are the same however they are computed. */
+/* Steps are powers of two, so that weights are the same however they are computed. */
 static void antialiased(void **state)
 {
 	enum { HEIGHT = 2, WIDTH = 67, MOST = 4 };
 	static float pixels[HEIGHT * MOST][WIDTH * MOST];
 	for (size_t i = 0; i < 4; i++) {
-		enum et_scalar_type type = half[i % 2].type;
+		enum et_scalar_type type = half_types[i % 2].type;
 		const int step = i < 2 ? 2 : MOST;
 		uint32_t seed = 7;
 		struct text text;
 		begin(&text);
-		fprintf(text.args, "%s[1,1,%d,%d]{", half[i % 2].name, HEIGHT * step, WIDTH * step);
+		fprintf(text.args, "%s[1,1,%d,%d]{", half_types[i % 2].name, HEIGHT * step, WIDTH * step);
 		for (int k = 0; k < HEIGHT * step * WIDTH * step; k++) {
 			float pixel = next(&seed, type);
 			pixels[k / (WIDTH * step)][k % (WIDTH * step)] = pixel;
 			fprintf(text.args, "%.9g,", (double)pixel);
 		}
 		fprintf(text.args, "} (%d,%d) false - -", HEIGHT, WIDTH);
-		fprintf(text.expected, "%s[1,1,%d,%d]{", half[i % 2].name, HEIGHT, WIDTH);
+		fprintf(text.expected, "%s[1,1,%d,%d]{", half_types[i % 2].name, HEIGHT, WIDTH);
 		for (int k = 0; k < HEIGHT * WIDTH; k++) {
 			float rows[2 * MOST], columns[2 * MOST], sum = 0;
 			int top, left, n_rows = weigh(k / WIDTH, step, HEIGHT, rows, &top),
@@ -204,7 +206,8 @@ static void pools_of_doubles(void **state)
 {
 	enum { HEIGHT = 7, WIDTH = 11 };
 	for (int side = 1; side <= 5; side++) {
-		const int pad = side / 2, high = HEIGHT + 2 * pad - side + 1, wide = WIDTH + 2 * pad - side + 1;
+		const int pad = side / 2, out_height = HEIGHT + 2 * pad - side + 1,
+			  out_width = WIDTH + 2 * pad - side + 1;
 		double pixels[HEIGHT][WIDTH];
 		uint32_t seed = (uint32_t)side;
 		struct text text;
@@ -215,11 +218,11 @@ static void pools_of_doubles(void **state)
 			fprintf(text.args, "%.17g,", pixels[k / WIDTH][k % WIDTH]);
 		}
 		fprintf(text.args, "} (%d,%d) (1,1) (%d,%d) false false -", side, side, pad, pad);
-		fprintf(text.expected, "f64[1,1,%d,%d]{", high, wide);
-		for (int k = 0; k < high * wide; k++) {
+		fprintf(text.expected, "f64[1,1,%d,%d]{", out_height, out_width);
+		for (int k = 0; k < out_height * out_width; k++) {
 			double sum = 0, n = 0;
 			for (int j = 0; j < side * side; j++) {
-				int h = k / wide - pad + j / side, w = k % wide - pad + j % side;
+				int h = k / out_width - pad + j / side, w = k % out_width - pad + j % side;
 				bool is_inside = h >= 0 && h < HEIGHT && w >= 0 && w < WIDTH;
 				sum += is_inside ? pixels[h][w] : 0;
 				n += is_inside;
@@ -230,8 +233,8 @@ static void pools_of_doubles(void **state)
 	}
 }
 
-/* Two planes; two gradients go to one place. */
-static void given_back(void **state)
+/* Two planes; two gradients go to one element. */
+static void max_pool_backward(void **state)
 {
 	static const char *const types[] = { "f32", "f64", "f16", "bf16" };
 	for (size_t i = 0; i < ET_ARRAY_LEN(types); i++) {
@@ -241,14 +244,14 @@ static void given_back(void **state)
 			"%s[2,1,3]{1.5,2,-4,0.25,8,16} %s[2,2,2]{0,0,0,0,0,0,0,0} (2,2) () () () false "
 			"i64[2,1,3]{1,1,3,0,2,0}",
 			types[i], types[i]);
-		/* no one looks at the sizes of the window, which three columns of gradients do not follow from */
+		/* the window's sizes, which do not fit three columns of gradients, are not checked */
 		fprintf(text.expected, "%s[2,2,2]{0,3.5,0,-4,16.25,0,8,0", types[i]);
 		run(&text, "aten::max_pool2d_with_indices_backward.grad_input");
 	}
 }
 
-/* Two input channels and one of the output, in one dimension: each product and each sum is rounded, in the order that the
- * original has. */
+/* Two input channels and one output channel in one dimension: each product and each sum is rounded, in ExecuTorch's
+ * order. */
 struct convolution {
 	int n, taps, stride, padding, dilation;
 	bool is_transposed;
@@ -259,9 +262,10 @@ static float convolved(const struct convolution *c, const float *x, const float 
 {
 	const float bias = 0.5f;
 	float sum = c->is_transposed ? bias : 0;
-	for (int transpose = 0; transpose < 2 * c->taps; transpose++) { /* channel by channel, or the last tap first */
-		int channel = c->is_transposed ? transpose % 2 : transpose / c->taps,
-		    tap = c->is_transposed ? c->taps - 1 - transpose / 2 : transpose % c->taps;
+	/* channel by channel; transposed: the last tap first */
+	for (int i = 0; i < 2 * c->taps; i++) {
+		int channel = c->is_transposed ? i % 2 : i / c->taps,
+		    tap = c->is_transposed ? c->taps - 1 - i / 2 : i % c->taps;
 		int pixel = c->is_transposed ? at + c->padding - tap * c->dilation
 					     : at * c->stride - c->padding + tap * c->dilation;
 		if (c->is_transposed && pixel % c->stride != 0)
@@ -281,38 +285,39 @@ static void convolutions(void **state)
 	static const struct convolution cases[] = { { 300, 3, 1, 1, 1, false }, { 300, 3, 1, 1, 1, true },
 		{ 7, 4, 2, 3, 2, false }, { 7, 4, 2, 3, 2, true }, { 200, 5, 3, 0, 1, true },
 		{ 900, 2, 3, 1, 4, false }, { 3, 3, 2, 2, 1, true }, { 2, 5, 1, 4, 1, false } };
-	for (size_t h = 0; h < ET_ARRAY_LEN(half); h++) {
+	for (size_t h = 0; h < ET_ARRAY_LEN(half_types); h++) {
 		for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
 			const struct convolution *c = &cases[i];
 			float x[2 * 900], weight[2 * 5];
 			uint32_t seed = (uint32_t)i;
 			struct text text;
 			begin(&text);
-			fprintf(text.args, "%s[1,2,%d]{", half[h].name, c->n);
+			fprintf(text.args, "%s[1,2,%d]{", half_types[h].name, c->n);
 			for (int k = 0; k < 2 * c->n; k++)
-				fprintf(text.args, "%.9g,", (double)(x[k] = next(&seed, half[h].type)));
-			fprintf(text.args, "} %s[%d,%d,%d]{", half[h].name, c->is_transposed ? 2 : 1,
+				fprintf(text.args, "%.9g,", (double)(x[k] = next(&seed, half_types[h].type)));
+			fprintf(text.args, "} %s[%d,%d,%d]{", half_types[h].name, c->is_transposed ? 2 : 1,
 				c->is_transposed ? 1 : 2, c->taps);
 			for (int k = 0; k < 2 * c->taps; k++)
-				fprintf(text.args, "%.9g,", (double)(weight[k] = next(&seed, half[h].type)));
-			fprintf(text.args, "} %s[1]{0.5} (%d) (%d) (%d) %s (0) 1", half[h].name, c->stride, c->padding,
-				c->dilation, c->is_transposed ? "true" : "false");
+				fprintf(text.args, "%.9g,", (double)(weight[k] = next(&seed, half_types[h].type)));
+			fprintf(text.args, "} %s[1]{0.5} (%d) (%d) (%d) %s (0) 1", half_types[h].name, c->stride,
+				c->padding, c->dilation, c->is_transposed ? "true" : "false");
 			int reach = (c->taps - 1) * c->dilation,
 			    n = c->is_transposed ? (c->n - 1) * c->stride - 2 * c->padding + reach + 1
 						 : (c->n + 2 * c->padding - reach - 1) / c->stride + 1;
-			fprintf(text.expected, "%s[1,1,%d]{", half[h].name, n);
+			fprintf(text.expected, "%s[1,1,%d]{", half_types[h].name, n);
 			for (int k = 0; k < n; k++)
 				fprintf(text.expected, "%.9g,",
-					(double)et_round_half(convolved(c, x, weight, k, half[h].type), half[h].type));
+					(double)et_round_half(convolved(c, x, weight, k, half_types[h].type),
+						half_types[h].type));
 			run(&text, "aten::convolution.out");
 		}
 	}
 }
 
-/* Of whole numbers: @turned, by a layer's weights, [columns, terms], or else a batch of products. */
+/* Products of whole numbers. @transposed: by a layer's weight, [columns, terms]; otherwise a batch of products. */
 static void check_products(size_t which, size_t n_rows, size_t n_k, size_t n_columns, bool transposed)
 {
-	const char *name = half[which].name;
+	const char *name = half_types[which].name;
 	const size_t n_batch = transposed ? 1 : 5;
 	struct text text;
 	begin(&text);
@@ -350,11 +355,11 @@ static void products(void **state)
 	}
 }
 
-/* The batch's own statistics, of which sums are rounded after each plane. */
+/* The batch's own statistics, whose sums are rounded after each plane. */
 static void check_statistics(size_t which, size_t n_batch, size_t n, size_t inner)
 {
-	const char *name = half[which].name;
-	const enum et_scalar_type type = half[which].type;
+	const char *name = half_types[which].name;
+	const enum et_scalar_type type = half_types[which].type;
 	const size_t numel = n_batch * n * inner;
 	const double eps = 0.25;
 	float *x = malloc(numel * sizeof(*x)), means[4], invstds[4];
@@ -390,8 +395,8 @@ static void check_statistics(size_t which, size_t n_batch, size_t n, size_t inne
 	fprintf(text.expected, "%s[%zu,%zu,%zu]{", name, n_batch, n, inner);
 	for (size_t i = 0; i < numel; i++) {
 		const size_t c = i / inner % n;
-		const float apart = et_round_half(x[i] - means[c], type);
-		fprintf(text.expected, "%.9g,", (double)et_round_half(apart * invstds[c], type));
+		const float difference = et_round_half(x[i] - means[c], type);
+		fprintf(text.expected, "%.9g,", (double)et_round_half(difference * invstds[c], type));
 	}
 	for (size_t k = 0; k < 2; k++) {
 		fprintf(text.expected, "} %s[%zu]{", name, n);
@@ -413,11 +418,11 @@ static void statistics(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(folds),
+		cmocka_unit_test(reductions),
 		cmocka_unit_test(log_softmax),
 		cmocka_unit_test(antialiased),
 		cmocka_unit_test(pools_of_doubles),
-		cmocka_unit_test(given_back),
+		cmocka_unit_test(max_pool_backward),
 		cmocka_unit_test(convolutions),
 		cmocka_unit_test(products),
 		cmocka_unit_test(statistics),

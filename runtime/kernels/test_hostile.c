@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every kernel of every table, called as no exporter would (tests/support/hostile.h). The seed is the kernel's number and
- * that of the call, so a call that fails is made again by a run that is given both:
+/* Every kernel of every table, called as no exporter would (tests/support/hostile.h). The seed is the kernel's number
+ * and the number of the call, so a call that fails can be repeated by a run that is given both:
  *     test_kernels_hostile              some calls of each
  *     test_kernels_hostile N            N calls of each, from another seed each time N changes
  *     test_kernels_hostile N KERNEL     of this one alone */
@@ -32,8 +32,8 @@ static void every_call_is_answered(void **state)
 	}
 }
 
-/* Every type there is in the place of each tensor's, one at a time and all together, beside a call that is done.
- * Operators that chance hardly finds one of have theirs beside the cases that test_rig.c reads. */
+/* Every type in the place of each tensor's type, one at a time and all together, starting from a call that succeeds.
+ * Operators for which random calls hardly ever succeed are tried this way beside the cases of test_rig.c. */
 static void every_type_is_answered(void **state)
 {
 	enum { N_TRIES = 400 };
@@ -51,8 +51,8 @@ static void every_type_is_answered(void **state)
 	assert_true(only || n_done > n_kernels / 2);
 }
 
-/* Positions that change while they are used: a program may put them where the cache is, as a client may change them at any
- * moment. What was looked at is what counts. */
+/* Positions that change while they are used: a program may put them where the cache is, or a client may change them at
+ * any moment. Only the values that were checked may be used. */
 static void positions_under_the_cache(void **state)
 {
 	int64_t values[2] = { INT64_C(1) << 40, 7 }, memory[2] = { 1, 0 }, returned[1];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers that decide addresses, sizes or divisions, and lie outside: each kernel that takes one answers with a
- * sentence. Every tensor is an allocation of its exact size (test_rig.c), so that under the address sanitizer this
- * is also the test that nothing was touched.
+/* Numbers that decide addresses, sizes or divisions and are out of range: each kernel that takes one refuses it with a
+ * text. Every tensor is an allocation of its exact size (test_rig.c), so the address sanitizer also sees that nothing
+ * outside was touched.
  *
- * A row is a case in which '#' stands for the number; it is tried with many. */
+ * A row is a case in which '#' stands for the number; it is tried with many numbers. */
 #include "runtime/kernels/test_rig.h"
 
 #include <inttypes.h>
@@ -48,7 +48,7 @@ static void try_rows(const struct outside *rows, size_t n_rows)
 	}
 }
 
-/* Sizes at the ends of their range, of tensors that have no elements or hardly any. */
+/* Sizes at the ends of their range, of tensors with no or hardly any elements. */
 static void sizes_without_elements(void **state)
 {
 	static const struct kernel_case cases[] = {
@@ -89,12 +89,12 @@ static void sizes_without_elements(void **state)
 			"! the sizes [2,2] ! f32[2]{0,0} bool[1]{0}" },
 		{ "quantized_decomposed::add.out", "i8[1,1]{1} 1.0 0 0 127 i8[1,1]{1} 1.0 0 0 127 1.0 0 0 127",
 			"! the sizes [1,1] ! i8[1]{0}" },
-		/* numbers whose product is 2^64, and so none */
+		/* numbers whose product is 2^64, which is 0 */
 		{ "aten::native_group_norm.out", "f32[16,1073741824,0]{} - - 16 1073741824 1073741824 1 1e-5",
 			"! elements are not ! f32[16,1073741824,0]{} "
 			"f32[16,1]{0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0} "
 			"f32[16,1]{0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}" },
-		/* strides whose product is no int64 any more */
+		/* strides whose product does not fit an int64 */
 		{ "aten::convolution.out",
 			"f32[1,1,1,1]{2} f32[1,1,1,1]{3} - (2147483645,2147483645) (1,1) (1,1) false (0,0) 1",
 			"f32[1,1,1,1]{0}" },
@@ -236,7 +236,8 @@ static void masks_and_counts_that_do_not_fit(void **state)
 		{ "aten::index_put_", "f32[2]{1,2} (bool[3]{1,1,1}) f32[1]{9} false",
 			"! a mask of size 3 ! f32[2]{0,0}" },
 		{ "aten::masked_select.out", "f32[3]{1,2,3} bool[2]{1,1}", "! broadcast ! f32[2]{0,0}" },
-		{ "aten::masked_scatter.out", "f32[2]{1,2} bool[2]{1,1} f32[1]{8}", "! the mask more ! f32[2]{0,0}" },
+		{ "aten::masked_scatter.out", "f32[2]{1,2} bool[2]{1,1} f32[1]{8}",
+			"! the mask chooses more ! f32[2]{0,0}" },
 		{ "aten::repeat_interleave.Tensor_out", "i64[2]{1,-1} -", "! repeats ! i64[1]{0}" },
 		{ "aten::repeat_interleave.Tensor_out", "i64[2]{1,9223372036854775807} -", "! repeats ! i64[1]{0}" },
 		{ "aten::split_with_sizes_copy.out", "f32[2]{1,2} (3,-1) 0", "!  ! (f32[1]{0};f32[1]{0})" },

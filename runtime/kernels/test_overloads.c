@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operators that differ from tested ones in a name, a type or a number that is a tensor: one call of each, worked out by hand.
- * What counts as much is what test_rig.c does beside a call that is done: every type there is, in the place of each tensor's.
- * Chance hardly makes up good calls of these. */
+/* Operators that differ from tested ones in a name, a type, or a number that is a tensor: one call of each, worked out
+ * by hand. test_rig.c then tries every type in the place of each tensor's type; random calls of these operators hardly
+ * ever succeed. */
 #include "runtime/kernels/test_rig.h"
 
 #include <setjmp.h>
@@ -52,7 +52,7 @@ static void quantized(void **state)
 			"i8[1]{9}" },
 		{ "cadence::quantized_max_pool2d.out", "u8[1,1,2,2]{1,2,4,3} (2,2) (1,1) (0,0) (1,1) false",
 			"u8[1,1,1,1]{4}" },
-		/* halves, 64 steps of 1/128 above -64 */
+		/* fp16, 64 steps of 1/128 above -64 */
 		{ "cadence::quantized_softmax.out",
 			"i8[1,2]{7,7} - -1 0 i32[1]{0} f32[1]{1} i32[1]{0} f32[1]{0.0078125} i32[1]{-64}",
 			"i8[1,2]{0,0}" },
@@ -76,7 +76,7 @@ static void products(void **state)
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
 }
 
-/* Of one pixel: (x * 3 + 2) / 2 + 1, for x of 2 and 4. */
+/* One pixel: (x * 3 + 2) / 2 + 1, for x of 2 and 4. */
 static void windows(void **state)
 {
 #define TENSORS  "i32[1]{2} (1) (0) (1) 1 0 i32[1]{0} f32[1]{1} 2.0 1 i32[1]{1} i32[1]{0}"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Parsing the text of a case, calling the kernel, comparing.
  *
- * After a case, some calls that differ from it in a few things are tried, and beside a case that is done all that differ
- * in the type of one tensor or of all. They must be answered, whatever the answer.
+ * After a case, some random calls that differ from it in a few things are tried; after a case that succeeds, all calls
+ * that differ in the type of one tensor or of all. They must be answered, whatever the answer.
  *
- * Every tensor's memory is an allocation of its exact size, so that the address sanitizer sees a kernel that
- * reaches beyond; outputs are filled with a pattern first. What is parsed is freed as one pool. */
+ * Every tensor's memory is an allocation of its exact size, so the address sanitizer sees a kernel that reaches
+ * outside; outputs are filled with a pattern first. Everything parsed is freed as one pool. */
 #include "runtime/kernels/test_rig.h"
 #include "runtime/kernels/engine/complex_elementwise.h"
 #include "runtime/kernels/engine/dtype.h"
@@ -22,7 +22,7 @@
 enum {
 	MAX_ARGS = 24,
 	MAX_TENSORS = 64,
-	N_NEAR = 20, /* calls beside each case */
+	N_NEAR = 20, /* random calls after each case */
 };
 
 struct parser {
@@ -95,7 +95,7 @@ static enum et_scalar_type parse_type(struct parser *p)
 	return ET_FLOAT32;
 }
 
-/* Where row-major element @index lies. */
+/* Offset of the row-major element @index. */
 static uint8_t *element_at(const struct et_tensor *tensor, size_t index)
 {
 	size_t offset = 0;
@@ -106,7 +106,7 @@ static uint8_t *element_at(const struct et_tensor *tensor, size_t index)
 	return (uint8_t *)tensor->data + offset * et_scalar_size(tensor->type);
 }
 
-/* Bits are written and compared as the integers that quantizing takes them for. */
+/* Bits16 is written and compared as the integers that quantized operators take it for. */
 static enum et_scalar_type seen_as(const struct et_tensor *tensor)
 {
 	return tensor->type == ET_BITS16 ? ET_UINT16 : (enum et_scalar_type)tensor->type;
@@ -334,7 +334,7 @@ static void check_case(const struct kernel_case *test, struct et_pool *pool, str
 	struct et_diag diag = { 0 };
 	int n = et_kernel_signature(kernel->signature, args, MAX_ARGS);
 	assert_true(n > 0);
-	/* A refusal still needs outputs: they follow the sentence, after a second '!'. */
+	/* A refusal still needs outputs: they follow the text, after a second '!'. */
 	expected.at = spare.at = test->expected;
 	if (is_refused)
 		expected.at = spare.at = strstr(test->expected + 2, " ! ") ? strstr(test->expected + 2, " ! ") + 3 : "";

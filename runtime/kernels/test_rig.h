@@ -3,16 +3,15 @@
  *
  *     {"aten::add.out", "f32[2]{1,2} f32[1]{10} 1", "f32[2]{11,12}"}
  *
- * Arguments stand as the kernel's signature says, parted by spaces:
- *     tensor   type[sizes]{elements}, elements row-major whatever the dim order is, which may be put in front of
+ * Arguments are in the order of the kernel's signature, separated by spaces:
+ *     tensor   type[sizes]{elements}; elements are row-major whatever the dim order is, which may stand before
  *              them: f32[1,2,1,2]@0231{1,2,3,4}; types f32 f64 f16 bf16 i64 i32 i16 i8 u16 u8 bool
  *              and c32 c64 c128, whose elements are written 1:2
- *     lists    (1,2), of tensors (f32[1]{1};f32[1]{2}), where - is None,
- *              of truths (true,false)
+ *     lists    (1,2); of tensors (f32[1]{1};f32[1]{2}), where - is None; of bool (true,false)
  *     numbers  an Int, a Double if it has a point, true or false; strings as they are; None is -
- * Expected outputs follow the same way; they also give the outputs' sizes and dim orders. Of an operator that
- * changes arguments, these are expected in front of the others. "! text" expects a refusal whose sentence contains the
- * text, and "= " in front that floats are equal, zeros by their sign, too, not only close. */
+ * Expected outputs follow in the same way; they also give the outputs' sizes and dim orders. If an operator changes
+ * arguments, these are expected before the others. "! text" expects a refusal whose error text contains the text. "= "
+ * in front expects floats to be equal, including the sign of zeros, not only close. */
 #ifndef RUNTIME_KERNELS_TEST_RIG_H
 #define RUNTIME_KERNELS_TEST_RIG_H
 
@@ -24,10 +23,10 @@ struct kernel_case {
 	const char *kernel, *args, *expected;
 };
 
-/* Fail the test, naming the case, at the first that goes wrong. */
+/* Fail the test at the first case that goes wrong, and name the case. */
 void check_kernel_cases(const struct kernel_case *cases, size_t n);
 
-/* Fails the test if there is none. */
+/* Fail the test if there is no such kernel. */
 const struct et_kernel *find_kernel(const char *name);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Half and bfloat16 where each operation rounds, what infinities, NaN and integers that reach 2^63 make of
- * operators, and complex numbers: the numbers of the original runtime, or of PyTorch where the original has none. */
+/* fp16 and bf16 where each operation rounds; infinities, NaN, and integers that reach 2^63; complex numbers. The
+ * expected numbers are ExecuTorch's, or PyTorch's where ExecuTorch has none. */
 #include "runtime/kernels/test_rig.h"
 #include "runtime/kernel.h"
 
@@ -60,20 +60,20 @@ static void half(void **state)
 			"= bf16[2]{4.40625,30.25} bf16[2]{-2.171875,-0.15625}" },
 		{ "aten::cumsum.out", "bf16[6]{0.392578125,2.546875,-1.609375,1.8515625,-7.5,-2.453125} 0 -",
 			"= bf16[6]{0.392578125,2.9375,1.328125,3.1875,-4.3125,-6.75}" },
-		/* rounded to the output's type after each, along rows and columns */
+		/* rounded to the output's type after each step, along rows and columns */
 		{ "aten::prod.int_out", "f32[1,3]{1e30,1e30,1e-30} 1 false 15", "bf16[1]{inf}" },
 		{ "aten::prod.int_out", "f32[3,2]{1e30,1,1e30,2,1e-30,3} 0 false 15", "bf16[2]{inf,6}" },
 		{ "aten::prod.int_out", "bf16[5]{0.796875,-3.15625,2.15625,-1.7421875,-1.0078125} 0 false -",
 			"= bf16[]{-9.5625}" },
-		/* NaN and what is infinite: outside, the last pixel, or reflected an even number of times */
-		/* sums in float, one after the other: what is below the last digit of the first is lost */
+		/* NaN and infinite positions: outside, the last pixel, or reflected an even number of times */
+		/* sums in float, in order: what is below the last digit of the first is lost */
 		{ "aten::mean.out", "f32[1,3]{16777216,1,1} (1) false -", "= f32[1]{5592405.5}" },
 		{ "aten::mean.out", "f32[3,2]{16777216,1,1,1,1,1} (0) false -", "= f32[2]{5592405.5,1}" },
 		{ "aten::mean.out", "f64[1,3]{16777216,1,1} (1) false -", "= f64[1]{5592406}" },
 		{ "aten::avg_pool2d.out", "f32[1,1,3]{16777216,1,1} (1,3) (1) (0) false true -",
 			"= f32[1,1,1]{5592405.5}" },
 		{ "aten::_adaptive_avg_pool2d.out", "f32[1,1,3]{16777216,1,1} (1,1)", "= f32[1,1,1]{5592405.5}" },
-		/* within a row first, in float; and no neighbour counts where the size stays */
+		/* within a row first, in float; and no interpolation where the size stays the same */
 		{ "aten::upsample_bilinear2d.vec_out", "f32[1,1,1,2]{1,inf} (1,2) false -", "f32[1,1,1,2]{1,nan}" },
 		{ "aten::upsample_bilinear2d.vec_out", "f32[1,1,2,2]{1.8,7.3,9.8,0.9} (4,4) false -",
 			"= "
@@ -82,7 +82,7 @@ static void half(void **state)
 			"0.899999976}" },
 		{ "aten::upsample_bilinear2d.vec_out", "u8[1,2,1,2]@0231{10,0,20,255} (1,4) false -",
 			"= u8[1,2,1,4]@0231{10,7,2,0,20,78,196,255}" },
-		/* antialiased: of the type all the while; one factor alone does not count */
+		/* antialiased: rounded to the type after each step; a single factor is ignored */
 		{ "aten::_upsample_bilinear2d_aa.out",
 			"u8[1,1,4,4]{251,69,7,75,146,205,187,233,18,124,94,60,251,62,228,48} (2,2) false - -",
 			"= u8[1,1,2,2]{141,116,123,116}" },
@@ -150,7 +150,7 @@ static void zeros(void **state)
 static void infinities(void **state)
 {
 	static const struct kernel_case cases[] = {
-		/* What an infinite weight makes of the padding is no product of the two. */
+		/* An infinite weight times padding is not computed as a product. */
 		{ "aten::convolution.out", "f32[1,1,3]{1,2,3} f32[1,1,3]{inf,1,1} - (1) (1) (1) false (0) 1",
 			"f32[1,1,3]{3,inf,inf}" },
 		{ "aten::convolution.out",
@@ -236,7 +236,7 @@ static void complex_numbers(void **state)
 static void sizes(void **state)
 {
 	static const struct kernel_case cases[] = {
-		/* Rounding up makes room for a window that only begins inside. */
+		/* Ceil mode makes room for a window that begins inside. */
 		{ "aten::max_pool2d_with_indices.out", "f32[1,1,4]{1,2,3,4} (3,3) (3,3) (0,0) (1,1) true",
 			"f32[1,1,2]{3,4} i64[1,1,2]{2,3}" },
 		{ "aten::max_pool2d_with_indices.out", "f32[1,1,4]{1,2,3,4} (3,3) (3,3) (0,0) (1,1) false",
@@ -248,7 +248,7 @@ static void sizes(void **state)
 		{ "aten::replication_pad2d.out", "f32[1,1,3]{1,2,3} (-4,0,0,0)", "! padding -4 ! f32[1,1,2]{0,0}" },
 		{ "aten::unfold_copy.out", "f32[]{3} 0 1 1", "f32[1]{3}" },
 		{ "aten::unfold_copy.out", "f32[]{3} 0 0 1", "f32[0]{}" },
-		{ "aten::unfold_copy.out", "f32[]{3} 0 2 1", "! windows of 2 ! f32[1]{0}" },
+		{ "aten::unfold_copy.out", "f32[]{3} 0 2 1", "! a window of 2 ! f32[1]{0}" },
 	};
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
 }

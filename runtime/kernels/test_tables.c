@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All tables together: sorted, free of duplicates, and every signature one that a Plan can read. */
+/* All tables together: sorted, without duplicates, and every signature can be read by a Plan. */
 #include "runtime/kernel.h"
 
 #include <setjmp.h>
@@ -54,8 +54,8 @@ static void signatures_parse(void **state)
 
 static const char *beyond_path;
 
-/* What the list says is left out does not exist. */
-static void left_out_is_left_out(void **state)
+/* Names that the list says are left out do not exist. */
+static void listed_names_do_not_exist(void **state)
 {
 	char line[512];
 	size_t n = 0;
@@ -85,7 +85,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(tables_are_sorted),
 		cmocka_unit_test(names_are_unique),
 		cmocka_unit_test(signatures_parse),
-		cmocka_unit_test(left_out_is_left_out),
+		cmocka_unit_test(listed_names_do_not_exist),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data files: kept together, counted, and freed with the last program that reads from them.
+/* Data files (`.ptd`): kept together, reference-counted, and freed with the last program that uses them.
  *
- * A program borrows the table of its external data for as long as it lives, and the only thing of ours that it lets
- * go at its end is its source. So a program's source is wrapped in one that holds a reference here, too.
+ * A program borrows the table of its external data for as long as it lives. When it ends, it releases only its source.
+ * So the program's source is wrapped in one that also holds a reference on the data files.
  *
- * Each file opened asks those opened before it for names that it does not have; the table is the last one's. */
+ * Each data file that is opened searches the files before it for names that it does not have; the table of the last
+ * file searches all of them. */
 #include "runtime/platform/platform.h"
 
 #include "runtime/base/ref.h"
@@ -19,7 +20,7 @@ struct et_platform_data {
 	struct et_external *files[ET_PLATFORM_MAX_DATA];
 };
 
-/* A program's source and what it needs. */
+/* A program's source, and the data files that it keeps alive. */
 struct bound {
 	struct et_source source;
 	struct et_platform_data *data;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A model file as bytes that nobody else can change.
+/* A model file as bytes that no other process can change.
  *
- * A mapped file can be truncated or rewritten in place by whoever may write it, and then the bytes under a running
- * model change or go away. So the contents are taken once, into a file without a name: on a file system that shares
- * extents this copies nothing. Its pages stay reclaimable by the kernel, which a memfd's are not; that is why a
- * memfd is only the way out: where there is no folder for copies, or no room left in it.
+ * Any process that may write a mapped file can truncate or rewrite it; then the bytes under a running model change or
+ * disappear. So the contents are copied once, into an unlinked file. On a file system that shares extents (reflink)
+ * this copies no data. The kernel can reclaim the pages of such a file, but not those of a memfd. So a memfd is used
+ * only if there is no cache folder, or no room left in it.
  *
- * A tool that looks at its own user's file for a moment may do with the file where it lies (et_platform_source_map): whatever
- * decides an address is decoded once, and a page that goes away reads as zeros. */
+ * A tool that reads its own user's file for a moment may map the file itself (et_platform_source_map): everything
+ * that decides an address is decoded once, and a page that disappears reads as zeros. */
 #include "runtime/platform/file_internal.h"
 
 #include "runtime/base/checked.h"
@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Copy [done, n_bytes) by reading and writing. 0 or negative errno; a file that ends early leaves the copy short. */
+/* Copy [done, n_bytes) with read and write. 0 or negative errno. If the file ends early, the copy is short. */
 static int copy_by_hand(int to, int from, off_t done, off_t n_bytes)
 {
 	uint8_t piece[32 * 1024];
@@ -50,12 +50,12 @@ static int copy_contents(int to, int from, off_t n_bytes)
 		if (n < 0 && errno != EXDEV && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
 			return -errno;
 		if (n <= 0)
-			break; /* not between these two; some file systems say so with 0 */
+			break; /* the file system cannot copy between these two; some return 0 for that */
 	}
 	return copy_by_hand(to, from, in, n_bytes);
 }
 
-/* A file without a name for the copy; *ret_is_memory tells which kind. Negative errno. */
+/* Create an unlinked file for the copy. *ret_is_memory: it is a memfd. Negative errno on failure. */
 static int open_nameless(const char *cache_dir, bool *ret_is_memory)
 {
 	int fd = cache_dir ? open(cache_dir, O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600) : -1;
@@ -65,7 +65,7 @@ static int open_nameless(const char *cache_dir, bool *ret_is_memory)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Something that has run out may be there later; anything else is the file's. */
+/* A resource that has run out may be available later; any other error is the file's fault. */
 static enum et_status status_of(int error)
 {
 	switch (error) {
@@ -126,7 +126,7 @@ static int copy_to(int from, size_t n_bytes, const char *cache_dir, bool *ret_is
 	return fd;
 }
 
-/* The copy, opened, or negative errno: -ESTALE when the file has not @n_bytes any more. */
+/* Make the copy. Returns its descriptor, or negative errno: -ESTALE if the file's size is not @n_bytes any more. */
 static int copy_open(int from, size_t n_bytes, const char *cache_dir, struct et_platform_identity *ret_identity)
 {
 	bool is_memory;
@@ -151,7 +151,8 @@ struct et_platform_source *et_platform_source_of(const struct et_source *source)
 	return source->release == source_release ? source->owner : NULL;
 }
 
-/* Only whole pages go: the bytes at both ends may be somebody's. They come back from the copy when read again. */
+/* Free only whole pages: the bytes at both ends may belong to neighbours. A later read brings the pages back from
+ * the copy. */
 static void source_drop(void *owner, size_t offset, size_t n)
 {
 	struct et_platform_source *source = owner;
@@ -164,7 +165,7 @@ static void source_drop(void *owner, size_t offset, size_t n)
 		madvise((uint8_t *)source->mapping.bytes + begin, end - begin, MADV_DONTNEED);
 }
 
-/* Map @fd, the copy or the file itself; a source on success, which then owns @fd if it @is_original. */
+/* Map @fd, which is the copy or the file itself (@is_original). On success the source owns @fd if @is_original. */
 static enum et_status map_source(struct et_source *ret_source, int fd, size_t n_bytes, bool is_original,
 	const struct et_platform_identity *identity, const char *name, struct et_diag *diag)
 {
@@ -221,7 +222,7 @@ enum et_status et_platform_source_import(struct et_source *ret_source, int fd, s
 	return status;
 }
 
-/* Not blocking: opening a FIFO must not wait for a writer. */
+/* O_NONBLOCK: opening a FIFO must not wait for a writer. */
 static enum et_status open_path(int *ret_fd, const char *path, struct stat *ret_st, struct et_diag *diag)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -232,7 +233,7 @@ static enum et_status open_path(int *ret_fd, const char *path, struct stat *ret_
 	int error = errno;
 	if (fd >= 0)
 		close(fd);
-	if (error == EACCES) /* a daemon's user is seldom the one who reads this */
+	if (error == EACCES) /* name the user: whoever reads the text is rarely the daemon's user */
 		return et_fail(diag, status_of(error), "%s: cannot open it: %s to user %u", path, strerror(error),
 			(unsigned)geteuid());
 	return et_fail(diag, status_of(error), "%s: cannot open it: %s", path, strerror(error));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside runtime/platform: what a source of file.c knows about its file, for store.c. */
+/* Inside runtime/platform: what file.c records about a source's file, for store.c. */
 #ifndef RUNTIME_PLATFORM_FILE_INTERNAL_H
 #define RUNTIME_PLATFORM_FILE_INTERNAL_H
 
@@ -7,7 +7,7 @@
 
 #include <sys/stat.h>
 
-/* Which file, and whether it was written to. Fixed width: it lies in files. */
+/* Identifies a file and its last change. Fixed width, because it is stored in files. */
 struct et_platform_identity {
 	uint64_t device, inode, n_bytes, mtime_ns, ctime_ns;
 };
@@ -17,12 +17,12 @@ struct et_store_binding;
 
 struct et_platform_source {
 	struct et_platform_mapping mapping;
-	int fd;                               /* the file itself, mapped where it lies; -1: a copy */
-	struct et_platform_identity identity; /* of the file, while it was taken; inode 0: it changed meanwhile */
+	int fd;                               /* the file itself, if it is mapped in place; -1: a copy */
+	struct et_platform_identity identity; /* the file's, when it was copied; inode 0: the file changed meanwhile */
 	int64_t taken_ns;                     /* CLOCK_REALTIME */
 	struct et_store_binding *binding;     /* or NULL */
 };
-/* NULL if @source is none of file.c's own. */
+/* NULL: @source was not made by file.c. */
 struct et_platform_source *et_platform_source_of(const struct et_source *source);
 /* NULL is fine. */
 void et_store_binding_free(struct et_store_binding *binding);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lines to stderr, one write a line so that threads do not mix theirs.
+/* Log lines to stderr: one write per line, so that threads do not mix their lines.
  *
- * The journal takes a line's level from a prefix "<N>"; whether it is the journal that reads stderr is told by
- * $JOURNAL_STREAM, which names the device and inode of the stream it opened for us.
+ * The journal takes a line's level from a prefix "<N>". $JOURNAL_STREAM names the device and inode of the stream that
+ * the journal opened for us; if stderr is that stream, lines get the prefix.
  *
- * Names that a client chose stand in many lines. What could end a line, begin another one or move a terminal's cursor
- * is written as '?'. */
+ * Many lines contain names that a client chose. Characters that could end a line, begin another one or move a
+ * terminal's cursor are written as '?'. */
 #include "runtime/platform/platform.h"
 
 #include <stdio.h>
@@ -38,7 +38,7 @@ static void write_line(enum et_log_level level, const char *text, bool has_prefi
 		{ &newline, 1 },
 	};
 	ssize_t written = writev(STDERR_FILENO, pieces, 3);
-	(void)written; /* where stderr is closed there is nobody to tell */
+	(void)written; /* nothing to do if stderr is closed */
 }
 
 static void write_plain(void *self, enum et_log_level level, const char *text)

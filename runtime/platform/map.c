@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mapping a file descriptor with a readable page of zeros behind it.
+/* Mapping a file descriptor, with a readable page of zeros behind it.
  *
- * The whole range is reserved as anonymous read-only memory first and the file is laid over its front, so that
- * nobody else's mapping can come between the file and its guard page. */
+ * First the whole range is reserved as anonymous read-only memory, then the file is mapped over its front. So no
+ * other mapping can come between the file and its guard page. */
 #include "runtime/platform/platform.h"
 
 #include "runtime/base/checked.h"
-#include "runtime/platform/sigbus.h"
+#include "runtime/platform/sigbus_internal.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -21,7 +21,7 @@ int et_platform_map(struct et_platform_mapping *ret_mapping, int fd, size_t n_by
 	uint8_t *bytes = mmap(NULL, n_mapped, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (bytes == MAP_FAILED)
 		return -errno;
-	/* Private for reading only: a memfd sealed against writing refuses a shared mapping on older kernels. */
+	/* MAP_PRIVATE if read-only: older kernels refuse a shared mapping of a memfd that is sealed against writing. */
 	int protection = PROT_READ | (is_writable ? PROT_WRITE : 0);
 	int flags = (is_writable ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED;
 	int rc = mmap(bytes, n_file, protection, flags, fd, 0) == MAP_FAILED ? -errno : 0;

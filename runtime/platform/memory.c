@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory: the C library's heap for small things, whole pages from the kernel for large ones.
+/* Memory: the C library's heap for small allocations, whole pages from the kernel for large ones.
  *
- * Pages come with a readable page of zeros behind them, because fast kernels read in whole vectors and so
- * past the end of what they were given. That page is never writable, so a stray write still faults. */
+ * A readable page of zeros follows the pages, because fast kernels load whole vectors and so read past the end of
+ * their data. That page is never writable, so a stray write still faults. */
 #include "runtime/platform/platform.h"
 
 #include "runtime/base/checked.h"
@@ -28,7 +28,8 @@ static void *heap_alloc(void *self, size_t n_bytes, size_t align)
 	if (!et_align_up(n_bytes, align, &rounded))
 		return NULL;
 	void *bytes = aligned_alloc(align, rounded);
-	/* Filled soon, all of it: a page fault for each 2 MiB instead of each 4 KiB, where the kernel lets programs ask. */
+	/* All of it will be filled soon. With huge pages there is one page fault per 2 MiB instead of one per 4 KiB,
+	 * if the kernel allows it. */
 	if (bytes && is_huge)
 		madvise(bytes, n_bytes & ~(HUGE_PAGE - 1), MADV_HUGEPAGE);
 	return bytes;
@@ -45,7 +46,7 @@ const struct et_allocator *et_platform_allocator(void)
 	return &allocator;
 }
 
-/* The size of the pages and of the guard behind them; false when it does not fit. */
+/* Compute the size of the pages, and of the pages with the guard. False: it does not fit. */
 static bool with_guard(size_t n_bytes, size_t *ret_n_data, size_t *ret_n_mapped)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -80,7 +81,7 @@ const struct et_allocator *et_platform_page_allocator(void)
 	return &allocator;
 }
 
-/* The second number of the file, in pages: proc_pid_statm(5). */
+/* The second number in the file, in pages: see proc_pid_statm(5). */
 uint64_t et_platform_resident_bytes(void)
 {
 	unsigned long long n_total, n_resident = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a Linux process hands to the runtime: memory, time, files, log.
+/* The services that a Linux process provides to the runtime: memory, time, files, log.
  *
- * runtime/ itself calls none of these; daemon/, clients/, ipc/ and tests do. This folder is its own static
- * library and the only place in runtime/ that may use the C library's heap and the kernel. */
+ * runtime/ itself calls none of these functions; daemon/, clients/, ipc/ and tests do. This folder is a static
+ * library of its own, and the only folder in runtime/ that may use the C library's heap and the kernel. */
 #ifndef RUNTIME_PLATFORM_PLATFORM_H
 #define RUNTIME_PLATFORM_PLATFORM_H
 
@@ -10,95 +10,101 @@
 #include "runtime/base/log.h"
 #include "runtime/program/program.h"
 
-/* The C library's heap. Any thread. What is asked for in 2 MiB and more at an alignment of 4096 comes in huge pages. */
+/* The C library's heap. Any thread. Allocations of 2 MiB or more with an alignment of 4096 use huge pages. */
 const struct et_allocator *et_platform_allocator(void);
-/* Whole pages from the kernel, zeroed, followed by a readable guard page; given back at once when freed. */
+/* Whole pages from the kernel, zeroed, followed by a readable guard page. Freed pages go back to the kernel at once. */
 const struct et_allocator *et_platform_page_allocator(void);
 
-/* Memory of this process that is in the machine's; 0 if unknown. Any thread. */
+/* This process's resident memory; 0 if unknown. Any thread. */
 uint64_t et_platform_resident_bytes(void);
 
-/* CLOCK_MONOTONIC in nanoseconds; @self is ignored. */
+/* CLOCK_MONOTONIC in nanoseconds. @self is ignored. */
 uint64_t et_platform_now_ns(void *self);
 
-/* Lines to stderr, with the syslog level prefix "<N>" when the journal reads them. */
+/* Log lines to stderr, with the syslog level as prefix "<N>" if the journal reads them. */
 struct et_log et_platform_log(enum et_log_level max_level);
 
-/* Open a model file as a source whose bytes nobody else can change: the contents are copied (by reference where
- * the file system can) into an unlinked file in @cache_dir, or into a sealed memfd where that is NULL or not
- * writable, and mapped with a guard page behind. Truncating or rewriting @path later changes nothing here.
- * Any thread. Answers: ET_E_ACCESS_FAILED with the path and errno's text in @diag, ET_E_INVALID_ARGUMENT for
- * something that is no regular file or is empty, ET_E_MEMORY_ALLOCATION_FAILED, ET_E_OUT_OF_RESOURCES when there are no
- * descriptors or no room left. */
+/* Open a model file as a source whose bytes no other process can change. The contents are copied into an unlinked file
+ * in @cache_dir (by reference if the file system can), or into a sealed memfd if @cache_dir is NULL or not writable.
+ * The copy is mapped with a guard page behind it. Truncating or rewriting @path later has no effect. Any thread.
+ * Answers: ET_E_ACCESS_FAILED (@diag has the path and errno's text), ET_E_INVALID_ARGUMENT (not a regular file, or
+ * empty), ET_E_MEMORY_ALLOCATION_FAILED, ET_E_OUT_OF_RESOURCES (no descriptors or no room left). */
 enum et_status et_platform_source_open(struct et_source *ret_source, const char *path, const char *cache_dir,
 	struct et_diag *diag);
-/* The same for a file that somebody opened for us. @fd stays the caller's; its position is neither used nor moved.
- * Takes exactly @n_bytes, which the caller has read with fstat and charged: a file that is shorter or longer by now
- * is refused. @name is for @diag. May block as long as the file's file system does. */
+/* The same as et_platform_source_open, for a file that is open already. @fd stays the caller's; its position is
+ * neither used nor moved. Reads exactly @n_bytes, which the caller got from fstat and charged to the client: if the
+ * file's size differs by now, it is refused. @name is for @diag. May block as long as the file's file system does. */
 enum et_status et_platform_source_import(struct et_source *ret_source, int fd, size_t n_bytes, const char *name,
 	const char *cache_dir, struct et_diag *diag);
 
-/* The file where it lies, for tools whose user answers for it: nothing is copied, a page that goes away reads as zeros
- * (with et_platform_install_sigbus_guard), and what is written to the file meanwhile may be seen. Answers as above. */
+/* Map the file itself, for tools whose user is responsible for it: nothing is copied, a page that disappears reads
+ * as zeros (with et_platform_install_sigbus_guard), and changes to the file may be visible. Answers: as
+ * et_platform_source_open. */
 enum et_status et_platform_source_map(struct et_source *ret_source, const char *path, struct et_diag *diag);
 
-/* A folder of things that were made of programs (et_store), found again by the program's contents. Any thread. */
+/* A folder for data that delegates made from programs (struct et_store). Saved data is found again by the program's
+ * contents. Any thread. */
 struct et_platform_store;
-/* @dir must be there and the caller's own. @max_bytes: what lies there together at most; what was not used for longest
- * goes first. @log must outlive the store. NULL, and a sentence in @diag, if that is no such folder. */
+/* Open the store in folder @dir, which must exist, belong to this user and not be writable for others. @max_bytes:
+ * the most that the folder may hold; the least recently used data is deleted first. @log must outlive the store.
+ * NULL: the folder cannot be used; @diag says why. */
 struct et_platform_store *et_platform_store_new(const char *dir, uint64_t max_bytes, const struct et_log *log,
 	struct et_diag *diag);
 struct et_platform_store *et_platform_store_ref(struct et_platform_store *store);
 /* NULL is fine; returns NULL. */
 struct et_platform_store *et_platform_store_unref(struct et_platform_store *store);
-/* Give @source, as et_platform_source_open or et_platform_source_map made it, a store in the folder, which keeps a
- * reference on it. @external: NULL, or what the program is going to be opened with, from such sources, too;
- * it must outlive @source. What is kept is found again for the same contents of all of them together. @name
- * stands for the program's file in log lines. ET_E_MEMORY_ALLOCATION_FAILED; @source is then as it was. */
+/* Give @source (from et_platform_source_open, _import or _map) a store in this folder; the store keeps a reference on
+ * the folder. @external: NULL, or the external data with which the program will be opened, from such sources too; it
+ * must outlive @source. Saved data is found again for the same contents of all these files together. @name is the
+ * program's name in log lines.
+ * Answers: ET_E_MEMORY_ALLOCATION_FAILED; @source is then unchanged. */
 enum et_status et_platform_store_bind(struct et_platform_store *store, struct et_source *source,
 	const struct et_external_data *external, const char *name, struct et_diag *diag);
 
-/* The data files (`.ptd`, runtime/program/external_data.h) of a program, or of several. Filled by one thread, then unchanging; any
- * thread may count references. */
+/* The data files (`.ptd`, runtime/program/external_data.h) of one or more programs. One thread fills it; afterwards
+ * it is immutable, and any thread may take and drop references. */
 struct et_platform_data;
 enum { ET_PLATFORM_MAX_DATA = 15 };
-/* Without any file, one reference. NULL: no memory. */
+/* Without any file, with one reference. NULL: no memory. */
 struct et_platform_data *et_platform_data_new(void);
 struct et_platform_data *et_platform_data_ref(struct et_platform_data *data);
 /* NULL is fine; returns NULL. */
 struct et_platform_data *et_platform_data_unref(struct et_platform_data *data);
-/* @source: taken over on success, the caller's on failure. Names are looked for in the file added last first.
- * Answers: as et_external_open, with @name in front; ET_E_NOT_SUPPORTED beyond ET_PLATFORM_MAX_DATA files. */
+/* Open a data file. @source: taken over on success, the caller's on failure. Names are searched in the file added last
+ * first.
+ * Answers: as et_external_open, with @name in front of the text; ET_E_NOT_SUPPORTED beyond ET_PLATFORM_MAX_DATA
+ * files. */
 enum et_status et_platform_data_add(struct et_platform_data *data, const struct et_source *source, const char *name,
 	struct et_diag *diag);
-/* For et_program_open; NULL if @data is NULL or has no file. */
+/* The table for et_program_open. NULL if @data is NULL or has no file. */
 const struct et_external_data *et_platform_data_table(const struct et_platform_data *data);
-/* Of all its files. */
+/* The size of all its files together. */
 size_t et_platform_data_n_bytes(const struct et_platform_data *data);
-/* Have @source, which a program is about to be opened from, keep a reference on @data until it is released. On
- * failure (ET_E_MEMORY_ALLOCATION_FAILED) @source is as it was. */
+/* Let @source keep a reference on @data until it is released. Call it before a program is opened from @source.
+ * Answers: ET_E_MEMORY_ALLOCATION_FAILED; @source is then unchanged. */
 enum et_status et_platform_data_bind(struct et_platform_data *data, struct et_source *source, struct et_diag *diag);
 
-/* A mapping of a file descriptor followed by a readable guard page of zeros. */
+/* A mapping of a file descriptor, followed by a readable guard page of zeros. */
 struct et_platform_mapping {
 	void *bytes;
-	size_t n_bytes;  /* of the file part; the guard page comes on top */
-	size_t n_mapped; /* with the guard, for unmapping */
-	size_t n_front;  /* of n_mapped, in front of bytes */
-	int guard;       /* its entry in the SIGBUS table, or -1 */
+	size_t n_bytes;  /* without the guard page */
+	size_t n_mapped; /* with the guard pages, for munmap */
+	size_t n_front;  /* bytes of n_mapped in front of @bytes */
+	int guard;       /* index in the SIGBUS table, or -1 */
 };
-/* @fd stays the caller's. Negative errno on failure. */
+/* Map the first @n_bytes of @fd, which stays the caller's. Negative errno on failure. */
 int et_platform_map(struct et_platform_mapping *ret_mapping, int fd, size_t n_bytes, bool is_writable);
-/* [offset, offset + n_bytes) of it, whole pages, with a guard page in front, too. What others write to the file is seen
- * also where this one is not writable. */
+/* Map [offset, offset + n_bytes) of @fd, whole pages, with a guard page in front, too. The mapping is shared:
+ * changes to the file are visible even if it @is_writable is false. */
 int et_platform_map_part(struct et_platform_mapping *ret_mapping, int fd, uint64_t offset, size_t n_bytes,
 	bool is_writable);
 /* All zeros is fine. */
 void et_platform_unmap(struct et_platform_mapping *mapping);
 
-/* SIGBUS inside a guarded mapping (its file lost pages): the handler puts zeroed private memory in its place, notes
- * the fault and lets the thread go on; whoever ran a job over it asks et_platform_mapping_faulted afterwards and fails
- * that job. SIGBUS elsewhere keeps the action it had. Install early, before there are threads; again does nothing. */
+/* Install a handler for SIGBUS inside a guarded mapping (its file lost pages). It puts zeroed private memory in the
+ * mapping's place, notes the fault and lets the thread continue. After a job over such memory, ask
+ * et_platform_mapping_faulted and fail the job. SIGBUS elsewhere keeps its earlier action. Install it early, before
+ * there are threads; a second call does nothing. */
 void et_platform_install_sigbus_guard(void);
 bool et_platform_mapping_faulted(const struct et_platform_mapping *mapping);
 

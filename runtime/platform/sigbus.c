@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* SIGBUS inside memory that somebody else can take away.
+/* SIGBUS inside memory that another process can take away.
  *
- * A file that loses pages while it is mapped (truncated, a hole punched where the file system is full, a bad disk)
- * raises SIGBUS in whoever touches it next. For memory in the table below the handler puts zeroed private pages in
- * place of the whole mapping, notes the fault and returns: the thread goes on with zeros, and whoever ran the job
- * asks afterwards. Any other SIGBUS gets the action that was there before us.
+ * A mapped file can lose pages: it is truncated, a hole cannot be filled because the file system is full, a disk fails.
+ * The next access raises SIGBUS. If the memory is in the table below, the handler puts zeroed private pages in place of
+ * the whole mapping, notes the fault and returns. The thread continues with zeros, and the code that ran the job asks
+ * afterwards. Any other SIGBUS gets the action that was installed before.
  *
- * What must always be true: the handler takes no lock, allocates nothing and reads only atomics, since it may
- * interrupt anything, including this file. Blocks of the table are therefore only ever added. An entry is found by
- * its start, which is written last when it is made and cleared first when it goes; a reader that sees the same start
- * before and after the rest has seen one entry and not parts of two.
+ * What must always be true: the handler takes no lock, allocates nothing and reads only atomics, since it may interrupt
+ * any code, this file included. So blocks of the table are only ever added. An entry is found by its start, which is
+ * written last when the entry is made and cleared first when it is removed. A reader that sees the same start before
+ * and after it read the rest has seen one consistent entry.
  *
- * The faulting thread uses the mapping, so it holds a reference on it, so its entry can't go meanwhile. */
-#include "runtime/platform/sigbus.h"
+ * The faulting thread uses the mapping, so it holds a reference on it, so its entry cannot be removed meanwhile. */
+#include "runtime/platform/sigbus_internal.h"
 
 #include "runtime/platform/platform.h"
 
@@ -37,7 +37,7 @@ _Static_assert(ATOMIC_POINTER_LOCK_FREE == 2, "the handler must not take a lock"
 struct block {
 	struct entry entries[ENTRIES_PER_BLOCK];
 };
-static struct block first; /* enough for most processes, which then need not make one */
+static struct block first; /* the first block is enough for most processes */
 static _Atomic(struct block *) blocks[MAX_BLOCKS] = { &first };
 static struct sigaction previous;
 
@@ -48,7 +48,7 @@ static struct entry *entry_at(int index)
 	return &block->entries[index % ENTRIES_PER_BLOCK];
 }
 
-/* The block at @index, made if it is not there yet; NULL when there is no memory. */
+/* The block with entry @index, made if necessary. NULL: no memory. */
 static struct block *block_get(int index)
 {
 	struct block *block = atomic_load_explicit(&blocks[index], memory_order_acquire);
@@ -113,12 +113,12 @@ static bool forgive(uintptr_t address)
 			if (start <= 1 || address < start || address - start >= n_bytes ||
 				atomic_load(&entry->start) != start)
 				continue;
-			/* Another thread is at it already: back to the access, which faults again until the
-			 * pages are there. */
+			/* Another thread is repairing it: return to the access, which faults again until the pages
+			 * are there. */
 			if (atomic_exchange(&entry->faulted, true))
 				return true;
-			/* The bare system call: the C library's may be a sanitizer's, and is not promised
-			 * to be safe here. */
+			/* The raw system call: the C library's mmap may be a sanitizer's, and is not guaranteed to
+			 * be safe in a signal handler. */
 			return syscall(SYS_mmap, start, n_bytes, PROT_READ | (is_writable ? PROT_WRITE : 0),
 				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != -1;
 		}
@@ -129,10 +129,10 @@ static bool forgive(uintptr_t address)
 static void on_sigbus(int signal, siginfo_t *info, void *instance)
 {
 	int saved_errno = errno;
-	bool is_fault = info->si_code > 0; /* else somebody sent it with kill */
+	bool is_fault = info->si_code > 0; /* otherwise a process sent it with kill */
 	if (!is_fault || !forgive((uintptr_t)info->si_addr)) {
-		/* Not ours. Returning repeats a faulting access, now under the action before us; a sent
-		 * signal has to be sent again. */
+		/* Not a guarded mapping. A faulting access repeats when we return, now under the earlier action; a
+		 * sent signal must be sent again. */
 		sigaction(SIGBUS, &previous, NULL);
 		if (!is_fault)
 			raise(SIGBUS);

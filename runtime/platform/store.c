@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A store in a folder: what was made of a program, one file a variant, found again by the program's contents.
+/* A store in a folder: data that delegates made from a program, one file per variant, found again by the program's
+ * contents.
  *
- * Which program it is says the SHA-256 of its bytes, and where it has data files, that of the digests of them all. A file's
- * digest is made once, when something is first kept for it; later loads find it under the identity of the file
- * (store_folder.c), so that no load reads the whole file for it, and programs that share a data file share its digest.
- * Where one of the files is not known, nothing is kept: the program is like new.
+ * A program is identified by the SHA-256 of its bytes; with data files, by the SHA-256 of all files' digests. A file's
+ * digest is computed when something is first saved for it. Later loads find it under the file's identity
+ * (store_folder.c), so no load reads the whole file for it, and programs that share a data file share its digest. If
+ * the digest of one of the files is not known, find answers that nothing was saved.
  *
  *     header   magic, version, its own length, the digest, the variant, length and checksum of the body, and
  *              a checksum of the header
- *     body     from ET_STORE_ALIGNMENT on, what was given to keep
+ *     body     the saved bytes, from ET_STORE_ALIGNMENT on
  *
- * The folder is ours, but a file in it may be damaged, or somebody may have put it there: nothing but a regular file
- * of our own that nobody else may write is opened, the header is read once into memory of ours, and the
- * body is compared with its checksum before anyone sees it (or was, and the file has not been written to since).
- * What does not fit is said, deleted, and made again.
+ * The folder belongs to us, but a file in it may be damaged or planted. Only a regular file is opened that belongs to
+ * us and that no other user may write. The header is read once, into memory of our own. The body is compared with its
+ * checksum before anyone uses it (or was before, and the file has not been written to since). A file that fails a check
+ * is logged and deleted, and the delegate makes its data again.
  *
- * A new file is written under another name, brought to the disk, and then renamed, so a reader sees all of it or
- * the one before; two writers at once write the same, and the later one wins. A mapping outlives its name. */
+ * A new file is written under a temporary name, synced to disk, and renamed. So a reader sees all of it, or the file
+ * before. Two writers at once write the same bytes; the later one wins. A mapping stays valid after its file was
+ * replaced. */
 #include "runtime/platform/store_internal.h"
 
 #include "runtime/base/checked.h"
@@ -35,34 +37,34 @@
 #include <unistd.h>
 
 enum { VERSION = 1 };
-#define MAGIC UINT64_C(0x70656b6472666e69) /* "infrdkep" in the order of a little-endian machine */
+#define MAGIC UINT64_C(0x70656b6472666e69) /* "infrdkep" on a little-endian machine */
 
 struct header {
 	uint64_t magic;
 	uint32_t version, n_header;
 	uint8_t digest[ET_SHA256_BYTES];
 	uint64_t n_body, body_checksum;
-	char variant[ET_STORE_MAX_VARIANT + 1]; /* zeros behind it */
-	uint64_t checksum;                      /* of all the above */
+	char variant[ET_STORE_MAX_VARIANT + 1]; /* padded with zeros */
+	uint64_t checksum;                      /* over all members above */
 };
 static_assert(sizeof(struct header) == 16 + 32 + 16 + 256 + 8, "no padding in a header");
 
 enum digest_state { UNKNOWN, BEING_SET, KNOWN };
 
-/* One of a program's files. */
+/* One of a program's files: the `.pte` or a `.ptd`. */
 struct file {
 	const struct et_platform_source *source;
 	_Atomic(int) digest_state; /* enum digest_state */
 	uint8_t digest[ET_SHA256_BYTES];
 };
 
-/* One program's. */
+/* The store of one program: what et_source.store points to. */
 struct et_store_binding {
 	struct et_store table;
-	struct et_platform_store *store; /* a reference */
+	struct et_platform_store *store; /* holds a reference */
 	const char *name;                /* for log lines */
 	uint32_t n_files;
-	struct file files[]; /* the program's own, then its data files */
+	struct file files[]; /* the program's own file, then its data files */
 };
 
 static int64_t realtime_ns(void)
@@ -72,9 +74,9 @@ static int64_t realtime_ns(void)
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* --- which program it is ------------------------------------------------------------------------------ */
+/* --- identifying the program -------------------------------------------------------------------------- */
 
-static void contents_name(char ret_name[ET_STORE_NAME], const struct et_platform_identity *identity)
+static void program_record_name(char ret_name[ET_STORE_NAME], const struct et_platform_identity *identity)
 {
 	struct sha256_ctx sha;
 	uint8_t digest[ET_SHA256_BYTES];
@@ -84,7 +86,7 @@ static void contents_name(char ret_name[ET_STORE_NAME], const struct et_platform
 	et_store_name(ret_name, digest, ".program");
 }
 
-static void thing_name(char ret_name[ET_STORE_NAME], const uint8_t digest[ET_SHA256_BYTES], const char *variant)
+static void saved_name(char ret_name[ET_STORE_NAME], const uint8_t digest[ET_SHA256_BYTES], const char *variant)
 {
 	struct sha256_ctx sha;
 	uint8_t both[ET_SHA256_BYTES];
@@ -97,7 +99,7 @@ static void thing_name(char ret_name[ET_STORE_NAME], const uint8_t digest[ET_SHA
 
 static void set_digest(struct file *file, const uint8_t digest[ET_SHA256_BYTES])
 {
-	int state = UNKNOWN; /* whoever else is at it sets the same */
+	int state = UNKNOWN; /* another thread may be setting the same digest */
 	if (!atomic_compare_exchange_strong(&file->digest_state, &state, BEING_SET))
 		return;
 	memcpy(file->digest, digest, ET_SHA256_BYTES);
@@ -105,13 +107,14 @@ static void set_digest(struct file *file, const uint8_t digest[ET_SHA256_BYTES])
 	atomic_store_explicit(&file->digest_state, KNOWN, memory_order_release);
 }
 
-/* Its pages were all read just now, and most of them will not be again: those that are come back from the copy. */
+/* Free the pages: all were read just now, and most will not be needed again. Later reads bring them back from the
+ * copy. */
 static void drop_pages(const struct et_platform_source *source)
 {
 	madvise((void *)(uintptr_t)source->mapping.bytes, source->mapping.n_bytes, MADV_DONTNEED);
 }
 
-/* The digest, if somebody made it before. */
+/* Look up the digest, if it was computed before. */
 static bool look_digest_up(struct et_platform_store *store, struct file *file, uint8_t ret_digest[ET_SHA256_BYTES])
 {
 	const struct et_platform_source *source = file->source;
@@ -123,7 +126,7 @@ static bool look_digest_up(struct et_platform_store *store, struct file *file, u
 		memcpy(ret_digest, file->digest, ET_SHA256_BYTES);
 		return true;
 	}
-	contents_name(name, &source->identity);
+	program_record_name(name, &source->identity);
 	if (!et_store_record_read(store, name, &source->identity, &record, &is_certain))
 		return false;
 	if (!is_certain) {
@@ -154,12 +157,13 @@ static void make_digest(struct et_platform_store *store, struct file *file, uint
 	sha256_digest(&sha, sizeof(record.digest), record.digest);
 	drop_pages(source);
 	memcpy(ret_digest, record.digest, ET_SHA256_BYTES);
-	contents_name(name, &source->identity);
+	program_record_name(name, &source->identity);
 	et_store_record_write(store, name, &record);
 	set_digest(file, record.digest);
 }
 
-/* The digest of all files together: for one alone its own. False: one of them is not known; with @makes it always is. */
+/* The digest of all files together; for a single file its own. False: one of them is not known. With @makes it
+ * computes those, and always succeeds. */
 static bool find_digest(struct et_store_binding *binding, bool makes, uint8_t ret_digest[ET_SHA256_BYTES])
 {
 	struct sha256_ctx all;
@@ -177,7 +181,7 @@ static bool find_digest(struct et_store_binding *binding, bool makes, uint8_t re
 	return true;
 }
 
-/* Whether the bytes that things were made of are still those of the file. A copy's always are. */
+/* Whether the file still has the bytes from which the data was made. A copy's bytes never change. */
 static bool is_unchanged(const struct et_platform_source *source)
 {
 	struct stat st;
@@ -196,26 +200,26 @@ static uint64_t header_checksum(const struct header *header)
 	return et_store_checksum(header, offsetof(struct header, checksum));
 }
 
-/* NULL, or what is wrong with it. */
+/* NULL, or what is wrong with the header. */
 static const char *check_header(const struct header *header, const uint8_t *digest, const char *variant,
 	uint64_t n_file)
 {
 	if (header->magic != MAGIC)
-		return "it is no such file";
+		return "not a file of this store";
 	if (header->version != VERSION || header->n_header != sizeof(*header))
-		return "it is of another version";
+		return "of another version";
 	if (header->checksum != header_checksum(header))
-		return "its header is damaged";
+		return "damaged header";
 	if (memcmp(header->digest, digest, ET_SHA256_BYTES) != 0 ||
 		memchr(header->variant, 0, sizeof(header->variant)) == NULL || strcmp(header->variant, variant) != 0)
-		return "it is for something else";
+		return "for another program or variant";
 	if (!header->n_body || !et_in_range(ET_STORE_ALIGNMENT, header->n_body, n_file) ||
 		n_file != ET_STORE_ALIGNMENT + header->n_body)
-		return "it is cut off";
+		return "truncated";
 	return NULL;
 }
 
-/* Whether the body is what was written, seen now or before. */
+/* Whether the body's checksum is right, now or when it was last checked. */
 static bool check_body(struct et_platform_store *store, const char *kept, const struct stat *st,
 	const struct header *header, const struct et_platform_mapping *mapping)
 {
@@ -235,16 +239,16 @@ static bool check_body(struct et_platform_store *store, const char *kept, const 
 	return true;
 }
 
-/* NULL, or what is wrong with it. */
+/* Open and map a saved file. NULL, or what is wrong with it. */
 static const char *open_kept(struct et_platform_store *store, int fd, const char *kept, const uint8_t *digest,
 	const char *variant, struct et_platform_mapping *ret_mapping)
 {
 	struct stat st;
 	struct header header;
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022) != 0)
-		return "it is not a file of ours alone";
+		return "another user may write to it";
 	if (pread(fd, &header, sizeof(header), 0) != (ssize_t)sizeof(header))
-		return "it is cut off";
+		return "truncated";
 	const char *wrong = check_header(&header, digest, variant, (uint64_t)st.st_size);
 	if (wrong)
 		return wrong;
@@ -253,7 +257,7 @@ static const char *open_kept(struct et_platform_store *store, int fd, const char
 	if (check_body(store, kept, &st, &header, ret_mapping))
 		return NULL;
 	et_platform_unmap(ret_mapping);
-	return "it is damaged";
+	return "damaged";
 }
 
 static enum et_status find(void *self, const char *variant, const uint8_t **ret_bytes, size_t *ret_n_bytes,
@@ -265,7 +269,7 @@ static enum et_status find(void *self, const char *variant, const uint8_t **ret_
 	uint8_t digest[ET_SHA256_BYTES];
 	if (!find_digest(binding, false, digest))
 		return ET_E_NOT_FOUND;
-	thing_name(kept, digest, variant);
+	saved_name(kept, digest, variant);
 	int fd = openat(store->dir_fd, kept, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT)
 		return ET_E_NOT_FOUND;
@@ -277,9 +281,8 @@ static enum et_status find(void *self, const char *variant, const uint8_t **ret_
 		close(fd);
 	if (wrong) {
 		et_logf(store->log, ET_LOG_WARNING,
-			"%s: what was kept for it in %s/%s is not used: %s; it is "
-			"made again",
-			binding->name, store->path, kept, wrong);
+			"%s: the data saved for it in %s/%s is not used (%s); it is made again", binding->name,
+			store->path, kept, wrong);
 		unlinkat(store->dir_fd, kept, 0);
 		free(mapping);
 		return ET_E_NOT_FOUND;
@@ -297,7 +300,7 @@ static void release(void *self, void *handle)
 	free(mapping);
 }
 
-/* --- keeping ------------------------------------------------------------------------------------------ */
+/* --- saving ------------------------------------------------------------------------------------------- */
 
 static int write_all(int fd, const void *bytes, size_t n_bytes, off_t offset)
 {
@@ -313,7 +316,7 @@ static int write_all(int fd, const void *bytes, size_t n_bytes, off_t offset)
 	return 0;
 }
 
-/* Header and body to @fd. The checksum is taken of what the file holds. 0, or negative errno. */
+/* Write header and body to @fd. The checksum is computed from the file's contents. 0, or negative errno. */
 static int write_kept(int fd, const uint8_t *digest, const char *variant, const struct et_store_piece *pieces,
 	size_t n_pieces)
 {
@@ -348,19 +351,20 @@ static enum et_status keep(void *self, const char *variant, const struct et_stor
 	uint8_t digest[ET_SHA256_BYTES];
 	uint64_t n_bytes = ET_STORE_ALIGNMENT;
 	if (strlen(variant) > ET_STORE_MAX_VARIANT)
-		return et_fail(diag, ET_E_INVALID_ARGUMENT, "a variant's name is too long to keep");
+		return et_fail(diag, ET_E_INVALID_ARGUMENT, "the variant's name is too long");
 	for (size_t i = 0; i < n_pieces; i++)
 		n_bytes += pieces[i].n_bytes;
 	if (n_bytes > store->max_bytes)
 		return et_fail(diag, ET_E_OUT_OF_RESOURCES,
-			"%s: %llu bytes to keep, more than the %llu that %s may hold", binding->name,
+			"%s: %llu bytes to save, more than the %llu that %s may hold", binding->name,
 			(unsigned long long)n_bytes, (unsigned long long)store->max_bytes, store->path);
 	find_digest(binding, true, digest);
 	for (uint32_t i = 0; i < binding->n_files; i++)
 		if (!is_unchanged(binding->files[i].source))
-			return et_fail(diag, ET_E_INVALID_STATE, "%s: %s was changed meanwhile; nothing is kept of it",
-				binding->name, i ? "a data file of it" : "the file");
-	thing_name(kept, digest, variant);
+			return et_fail(diag, ET_E_INVALID_STATE,
+				"%s: %s was changed meanwhile; nothing is saved for it", binding->name,
+				i ? "one of its data files" : "the file");
+	saved_name(kept, digest, variant);
 	int fd = et_store_temporary(store, temporary), rc = fd < 0 ? fd : 0;
 	if (fd >= 0) {
 		rc = write_kept(fd, digest, variant, pieces, n_pieces);
@@ -371,14 +375,14 @@ static enum et_status keep(void *self, const char *variant, const struct et_stor
 			unlinkat(store->dir_fd, temporary, 0);
 	}
 	if (rc)
-		return et_fail(diag, ET_E_ACCESS_FAILED, "%s: cannot keep %llu bytes in %s: %s", binding->name,
+		return et_fail(diag, ET_E_ACCESS_FAILED, "%s: cannot save %llu bytes in %s: %s", binding->name,
 			(unsigned long long)n_bytes, store->path, strerror(-rc));
 	fsync(store->dir_fd);
 	et_store_prune(store, kept);
 	return ET_OK;
 }
 
-/* --- the folder, and a program's place in it ---------------------------------------------------------- */
+/* --- opening a folder, binding a program to it -------------------------------------------------------- */
 
 struct et_platform_store *et_platform_store_new(const char *dir, uint64_t max_bytes, const struct et_log *log,
 	struct et_diag *diag)
@@ -392,7 +396,8 @@ struct et_platform_store *et_platform_store_new(const char *dir, uint64_t max_by
 		return NULL;
 	}
 	if (st.st_uid != geteuid() || (st.st_mode & 022) != 0) {
-		et_fail(diag, ET_E_ACCESS_FAILED, "%s: others may write there", dir);
+		et_fail(diag, ET_E_ACCESS_FAILED, "%s: the folder belongs to another user, or others may write to it",
+			dir);
 		close(fd);
 		return NULL;
 	}
@@ -425,7 +430,7 @@ struct et_platform_store *et_platform_store_unref(struct et_platform_store *stor
 	return NULL;
 }
 
-/* The program's own file (number 0) or a data file of it; NULL beyond the last. */
+/* File @index of the program: number 0 is its own, data files follow; NULL beyond the last. */
 static const struct et_source *file_at(const struct et_source *program, const struct et_external_data *external,
 	uint32_t number)
 {
@@ -434,7 +439,7 @@ static const struct et_source *file_at(const struct et_source *program, const st
 	return external ? external->source_at(external->self, number - 1) : NULL;
 }
 
-/* How many files there are; 0 where nothing says which one of them is. */
+/* The number of files; 0 if the external data does not tell which files it has. */
 static uint32_t count_files(const struct et_source *program, const struct et_external_data *external)
 {
 	uint32_t n = 0;
@@ -456,13 +461,12 @@ enum et_status et_platform_store_bind(struct et_platform_store *store, struct et
 	if (own && own->binding)
 		source->store = &own->binding->table;
 	if (!n_files || own->binding)
-		return ET_OK; /* one that is not known does without */
+		return ET_OK; /* a file that file.c did not open cannot be identified: no store for this program */
 	size_t n_bytes = sizeof(struct et_store_binding) + n_files * sizeof(struct file);
 	struct et_store_binding *binding = calloc(1, n_bytes + strlen(name) + 1);
 	if (!binding)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "%s: no memory", name);
 	binding->table = (struct et_store){
-		.struct_size = sizeof(binding->table),
 		.self = binding,
 		.find = find,
 		.release = release,

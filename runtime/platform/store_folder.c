@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The folder of a store: its names, its records, and how it is kept small.
+/* The folder of a store: names, records, and the limit on its size.
  *
- *     HEX.kept     one thing that was made of a program (store.c); HEX stands for the program's contents and the variant
- *     HEX.seen     record: which file HEX.kept was when its checksum was right; its time is that of the last use
- *     HEX.program  record: what the contents of a program's file or data file are; HEX stands for the file's identity
- *     .tmp-*       being written; left behind by somebody who died
+ *     HEX.kept     data made from a program (store.c); HEX is a digest of the program's contents and the variant
+ *     HEX.seen     record: identity of the file HEX.kept when its checksum was right; its time is that of the last use
+ *     HEX.program  record: digest of the contents of a program or data file; HEX is a digest of the file's identity
+ *     .tmp-*       a file being written, or left behind by a process that died
  *
- * A record saves reading a file again: device, inode, size and times say that nobody has written to it. A file can be
- * written to twice within one tick of its clock, so what was looked at so soon after its last change is
- * not certain, and whoever asks looks again. */
+ * A record saves reading a file again: equal device, inode, size and times mean that nobody has written to it. But a
+ * file can be written twice within one tick of its clock. So a record that was made too soon after the file's last
+ * change is not certain, and the caller checks the contents again. */
 #include "runtime/platform/store_internal.h"
 
 #include "runtime/base/checked.h"
@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RECORD_MAGIC   UINT64_C(0x31646e6572666e69) /* "infrend1" in the order of a little-endian machine */
+#define RECORD_MAGIC   UINT64_C(0x31646e6572666e69) /* "infrend1" on a little-endian machine */
 #define CERTAIN_NS     INT64_C(2000000000)
 #define ABANDONED_S    3600
 #define USED_LATELY_S  600
@@ -44,8 +44,9 @@ void et_store_name(char ret_name[ET_STORE_NAME], const uint8_t digest[ET_SHA256_
 
 uint64_t et_store_checksum(const void *bytes, size_t n_bytes)
 {
-	/* Each step is a bijection of the word and of the lane, so a single wrong word always shows. Several lanes, since
-	 * a multiplication takes longer than to begin the next one. */
+	/* Each step is a bijection of the word and of the chain's value, so a single wrong word always changes the
+	 * result. There are several independent chains, because a multiplication takes longer than starting the next
+	 * one. */
 	static const uint64_t prime = UINT64_C(0x9e3779b97f4a7c15);
 	const uint8_t *from = bytes;
 	uint64_t thread_sets[8], sum = n_bytes * prime;
@@ -82,7 +83,7 @@ bool et_store_record_read(struct et_platform_store *store, const char *name,
 			record.magic == RECORD_MAGIC &&
 			record.check == et_store_checksum(&record, offsetof(struct et_store_record, check)) &&
 			memcmp(&record.identity, identity, sizeof(*identity)) == 0;
-	/* Which was used last need not be known by the minute, and a load is not to wait for a file system's journal. */
+	/* The last use need not be exact to the minute, and a load must not wait for a file system's journal. */
 	struct stat st;
 	if (is_right && (fstat(fd, &st) < 0 || time(NULL) - st.st_mtim.tv_sec >= USED_LATELY_S))
 		futimens(fd, NULL);
@@ -125,7 +126,7 @@ int et_store_temporary(struct et_platform_store *store, char ret_name[ET_STORE_N
 	return -EEXIST;
 }
 
-/* --- keeping it small --------------------------------------------------------------------------------- */
+/* --- the limit on the size ---------------------------------------------------------------------------- */
 
 struct entry {
 	char name[ET_STORE_NAME];
@@ -152,7 +153,7 @@ static void seen_name(char ret_name[ET_STORE_NAME], const char *kept)
 	snprintf(ret_name, ET_STORE_NAME, "%.32s.seen", kept);
 }
 
-/* False: nothing that counts. */
+/* False: not a file that counts. */
 static bool look_at(const struct et_platform_store *store, const char *name, struct entry *ret_entry)
 {
 	char seen[ET_STORE_NAME];

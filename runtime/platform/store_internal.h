@@ -6,10 +6,10 @@
 #include "runtime/base/ref.h"
 #include "runtime/platform/file_internal.h"
 
-/* A digest is SHA-256, by Nettle: two programs must never share a name, however they were made. */
+/* Digests are SHA-256, by Nettle: two programs must never share a name, even if they were made on purpose. */
 enum { ET_SHA256_BYTES = 32 };
 
-enum { ET_STORE_NAME = 48 }; /* 32 hexadecimal digits, an ending, a zero */
+enum { ET_STORE_NAME = 48 }; /* 32 hexadecimal digits, a suffix, a NUL */
 
 struct et_platform_store {
 	struct et_ref ref;
@@ -19,31 +19,32 @@ struct et_platform_store {
 	char path[];
 };
 
-/* The first 16 bytes of @digest in hexadecimal digits, and @ending. */
+/* Write the first 16 bytes of @digest as hexadecimal digits, then @ending. */
 void et_store_name(char ret_name[ET_STORE_NAME], const uint8_t digest[ET_SHA256_BYTES], const char *ending);
-/* Damage shows: any change within one 64-bit word changes it. Not for secrets: as fast as memory is read. */
+/* A checksum against damage: any change within one 64-bit word changes it. Not cryptographic; as fast as reading
+ * memory. */
 uint64_t et_store_checksum(const void *bytes, size_t n_bytes);
 
-/* What was found out about a file that nobody has written to since. */
+/* A record: facts about a file that nobody has written to since. */
 struct et_store_record {
 	uint64_t magic;
 	struct et_platform_identity identity;
-	int64_t seen_ns;   /* CLOCK_REALTIME when the file's bytes were looked at */
-	uint64_t contents; /* et_store_checksum of them */
+	int64_t seen_ns;   /* CLOCK_REALTIME when the file's bytes were read */
+	uint64_t contents; /* et_store_checksum of the bytes */
 	uint8_t digest[ET_SHA256_BYTES];
-	uint64_t check; /* of all the above */
+	uint64_t check; /* checksum of all members above */
 };
 
-/* False if there is none for @identity under @name. *ret_is_certain: it was seen so long after its last change that a
- * later change would show. Marks the record as used. */
+/* Read the record @name. False: there is none for @identity. *ret_is_certain: it was made so long after the file's
+ * last change that a later change would show. Marks the record as used. */
 bool et_store_record_read(struct et_platform_store *store, const char *name,
 	const struct et_platform_identity *identity, struct et_store_record *ret_record, bool *ret_is_certain);
-/* Fills in magic and check. Failing costs time later and nothing else. */
+/* Write the record @name; fills in magic and check. A failure only costs time later. */
 void et_store_record_write(struct et_platform_store *store, const char *name, struct et_store_record *record);
 
-/* A new file that is not there yet under a name of its own, or negative errno. */
+/* Create a new file with a temporary name. Returns its descriptor, or negative errno. */
 int et_store_temporary(struct et_platform_store *store, char ret_name[ET_STORE_NAME + 40]);
-/* Delete what was not used for longest until the rest fits, but not @spare. */
+/* Delete the least recently used files until the rest fits the limit, but never @spare. */
 void et_store_prune(struct et_platform_store *store, const char *spare);
 
 #endif

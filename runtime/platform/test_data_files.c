@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data files: the exporter's own, shared by programs and outliving whoever opened them. */
+/* Data files: the exporter's own files, shared by programs, alive longer than the caller that opened them. */
 #include "runtime/platform/platform.h"
 
 #include <setjmp.h>
@@ -31,7 +31,7 @@ static struct et_program *open_program(struct et_platform_data *data)
 	return program;
 }
 
-/* The bytes of all constants: a sanitizer sees if any is gone. */
+/* Read the bytes of all constants: a sanitizer notices if any are freed. */
 static unsigned sum_of_constants(const struct et_program *program)
 {
 	const struct et_method_spec *method = et_program_method_at(program, 0);
@@ -63,7 +63,7 @@ static void programs_keep_their_data(void **state)
 	assert_null(et_platform_data_unref(NULL));
 }
 
-static void there_is_an_end(void **state)
+static void too_many_data_files_are_refused(void **state)
 {
 	struct et_platform_data *data = et_platform_data_new();
 	struct et_source source;
@@ -77,7 +77,7 @@ static void there_is_an_end(void **state)
 	et_platform_data_unref(data);
 }
 
-static void what_is_no_data_stays_the_callers(void **state)
+static void other_files_stay_the_callers(void **state)
 {
 	struct et_platform_data *data = et_platform_data_new();
 	struct et_source source;
@@ -94,8 +94,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(programs_keep_their_data),
-		cmocka_unit_test(there_is_an_end),
-		cmocka_unit_test(what_is_no_data_stays_the_callers),
+		cmocka_unit_test(too_many_data_files_are_refused),
+		cmocka_unit_test(other_files_stay_the_callers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The host's services: memory, files that stay as they were, guard pages, and the SIGBUS guard. */
+/* The platform's services: memory, files that stay unchanged, guard pages, and the SIGBUS guard. */
 #include "runtime/platform/platform.h"
 
 #include <errno.h>
@@ -68,7 +68,7 @@ static void pages_are_followed_by_a_guard(void **state)
 	pages->free(pages->self, NULL, 0);
 }
 
-/* What was touched is there, as long as it is; half of it, since others of this process come and go meanwhile. */
+/* Touched pages are resident. Only half is expected: other pages of this process come and go meanwhile. */
 static void touched_memory_is_resident(void **state)
 {
 	enum { N_BYTES = 64 << 20 };
@@ -159,7 +159,7 @@ static void source_keeps_its_bytes(const char *cache_dir, const char *path)
 	unlink(path);
 }
 
-/* A folder for copies without room: the copy is memory then. In a mount namespace of a child's own. */
+/* If the folder for copies has no room, the copy is in memory. In a mount namespace of a child process. */
 static void full_folder(void **state)
 {
 	enum { CANNOT_MOUNT = 77 };
@@ -204,7 +204,7 @@ static void sources_keep_their_bytes(void **state)
 	rmdir(dir);
 }
 
-/* Who may not read it is said: the daemon is not who looks at its messages. */
+/* The error names the user who may not read the file: the reader of the daemon's messages is another user. */
 static void sources_say_who_may_not_read_them(void **state)
 {
 	enum { NOBODY = 65534 };
@@ -253,7 +253,7 @@ static void sources_refuse_by_name(void **state)
 	rmdir(dir);
 }
 
-static void imports_what_was_charged(void **state)
+static void imports_exactly_the_charged_size(void **state)
 {
 	char path[128];
 	char *dir = temporary_dir();
@@ -330,7 +330,7 @@ static void fault_becomes_zeros(void **state)
 	memset(lost.bytes, 1, n);
 	memset(other.bytes, 2, n);
 
-	assert_int_equal(ftruncate(fd, 0), 0); /* what an unsealed region allows its owner */
+	assert_int_equal(ftruncate(fd, 0), 0); /* the owner of an unsealed region can do this */
 	pthread_t threads[4];
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, touch, i % 2 ? &lost : &read_only), 0);
@@ -342,14 +342,14 @@ static void fault_becomes_zeros(void **state)
 	assert_true(et_platform_mapping_faulted(&lost));
 	assert_true(et_platform_mapping_faulted(&read_only));
 	assert_false(et_platform_mapping_faulted(&other));
-	memset(lost.bytes, 3, n); /* the job may go on writing */
+	memset(lost.bytes, 3, n); /* the job may continue to write */
 	assert_int_equal(sum(lost.bytes, n), 3 * n);
 	assert_int_equal(sum((uint8_t *)lost.bytes + n, page_bytes()), 0);
 	assert_int_equal(sum(other.bytes, n), 2 * n);
 	et_platform_unmap(&lost);
 	et_platform_unmap(&read_only);
 
-	/* its entry is free for the next one, and clean */
+	/* its entry is free for the next mapping, and clean */
 	assert_int_equal(et_platform_map(&lost, kept, n, true), 0);
 	assert_false(et_platform_mapping_faulted(&lost));
 	et_platform_unmap(&lost);
@@ -376,7 +376,7 @@ static void many_mappings_are_guarded(void **state)
 	close(fd);
 }
 
-/* How a child ends that touches lost memory which nobody guards, or is sent the signal. */
+/* The end of a child that touches lost memory without a guard, or gets SIGBUS by kill. */
 static int child_status(bool is_sent)
 {
 	pid_t child = fork();
@@ -417,7 +417,7 @@ int main(void)
 		cmocka_unit_test(sources_say_who_may_not_read_them),
 		cmocka_unit_test(sources_refuse_by_name),
 		cmocka_unit_test(full_folder),
-		cmocka_unit_test(imports_what_was_charged),
+		cmocka_unit_test(imports_exactly_the_charged_size),
 		cmocka_unit_test(map_has_a_guard_page),
 		cmocka_unit_test(fault_becomes_zeros),
 		cmocka_unit_test(many_mappings_are_guarded),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is kept of programs in a folder: found again for the same bytes and for no others, whatever happens to its files. */
+/* The store in a folder: saved data is found again for the same program bytes and for no others, whatever happens to
+ * the folder's files. */
 #include "runtime/platform/platform.h"
 
 #include <dirent.h>
@@ -59,7 +60,7 @@ static int set_up(void **state)
 	return f.store ? 0 : -1;
 }
 
-/* Names in the folder that end so. The last one's path in *ret_path. */
+/* Count the names in the folder with that ending. *ret_path: the path of the last one. */
 static unsigned count_files(const char *ending, char ret_path[400])
 {
 	unsigned n = 0;
@@ -117,7 +118,7 @@ static enum et_status keep_as(const struct et_source *source, const char *varian
 	return status;
 }
 
-/* The fill byte of what is found, or -1. */
+/* The fill byte of what find returns, or -1. */
 static int found_as(const struct et_source *source, const char *variant)
 {
 	const uint8_t *bytes;
@@ -151,7 +152,7 @@ static void keep_anew(const char *variant, uint8_t fill)
 	source.release(source.owner);
 }
 
-static void test_kept_and_found(void **state)
+static void test_saved_and_found(void **state)
 {
 	for (int is_mapped = 0; is_mapped < 2; is_mapped++) {
 		char variant[16];
@@ -173,7 +174,7 @@ static void test_kept_and_found(void **state)
 static void test_another_program_finds_nothing(void **state)
 {
 	keep_anew("v", 1);
-	/* in place, of the same length */
+	/* in place, with the same length */
 	write_file(f.program, "THE BYTES OF A PROGRAM", 22, 0);
 	assert_int_equal(found_anew("v"), -1);
 	keep_anew("v", 2);
@@ -182,8 +183,8 @@ static void test_another_program_finds_nothing(void **state)
 	assert_int_equal(f.n_lines, 0);
 }
 
-/* What was made of the bytes before must not be kept for those that are there now. */
-static void test_program_changes_under_a_mapping(void **state)
+/* Data made from the old bytes must not be saved for the new ones. */
+static void test_a_program_file_changes_under_its_mapping(void **state)
 {
 	struct et_source source = open_program(true);
 	write_file(f.program, "and more", 8, O_APPEND);
@@ -192,7 +193,7 @@ static void test_program_changes_under_a_mapping(void **state)
 	assert_int_equal(count_files(".kept", NULL), 0);
 }
 
-/* Pages of @bytes that are in this process's memory; 0 where the kernel does not say. */
+/* The pages of @bytes in this process's memory; 0 if the kernel does not tell. */
 static size_t count_present(const uint8_t *bytes, size_t n)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), n_present = 0;
@@ -207,8 +208,8 @@ static size_t count_present(const uint8_t *bytes, size_t n)
 	return n_present;
 }
 
-/* To name a program all of it is read; that should not be what keeps all of it in memory. */
-static void test_naming_leaves_no_pages(void **state)
+/* All of a program is read to identify it; that must not keep all of it in memory. */
+static void test_computing_a_digest_leaves_no_pages(void **state)
 {
 	enum { N = 1 << 20 };
 	char *bytes = calloc(1, N);
@@ -218,7 +219,7 @@ static void test_naming_leaves_no_pages(void **state)
 	free(bytes);
 	if (!count_present(source.bytes, N)) {
 		source.release(source.owner);
-		skip(); /* an emulated processor's pages are not the kernel's */
+		skip(); /* the pages of an emulated processor are not the kernel's */
 	}
 	assert_int_equal(keep_as(&source, "v", 1), ET_OK);
 	assert_int_equal(count_present(source.bytes, N), 0);
@@ -226,7 +227,7 @@ static void test_naming_leaves_no_pages(void **state)
 	assert_int_equal(found_anew("v"), 1);
 }
 
-static void test_damage_everywhere(void **state)
+static void test_every_damaged_byte_is_found(void **state)
 {
 	char path[400];
 	uint8_t byte;
@@ -245,11 +246,11 @@ static void test_damage_everywhere(void **state)
 		assert_int_equal(found_anew("v"), -1);
 		assert_int_equal(f.n_lines, 1);
 		assert_non_null(strstr(f.line, "program: "));
-		assert_int_equal(count_files(".kept", NULL), 0); /* it is made again */
+		assert_int_equal(count_files(".kept", NULL), 0); /* saved again */
 	}
 }
 
-static void test_cut_off_or_longer(void **state)
+static void test_truncated_or_longer_files(void **state)
 {
 	static const off_t lengths[] = { 0, 1, N_HEADER - 1, N_HEADER, 4095, 4096, 4097, 4096 + N_BODY - 1,
 		4096 + N_BODY + 1, 65536 };
@@ -276,15 +277,15 @@ static void test_foreign_files(void **state)
 	keep_anew("two", 2);
 	assert_int_equal(count_files(".kept", path), 1);
 
-	/* what was kept for another variant */
+	/* data of another variant */
 	assert_int_equal(rename(aside, path), 0);
 	assert_int_equal(found_anew("two"), -1);
-	assert_non_null(strstr(f.line, "something else"));
-	/* one that others may write */
+	assert_non_null(strstr(f.line, "another program or variant"));
+	/* a file that others may write */
 	keep_anew("two", 2);
 	assert_int_equal(chmod(path, 0622), 0);
 	assert_int_equal(found_anew("two"), -1);
-	/* a link, to a good one */
+	/* a link to a good file */
 	keep_anew("two", 2);
 	assert_int_equal(rename(path, other), 0);
 	assert_int_equal(symlink(other, path), 0);
@@ -302,7 +303,7 @@ static void test_damaged_records_cost_only_time(void **state)
 	assert_int_equal(found_anew("v"), 5);
 	assert_int_equal(count_files(".program", path), 1);
 	write_file(path, "xxxxxxxxxxxxxxxx", 16, 0);
-	assert_int_equal(found_anew("v"), -1); /* it takes the program for a new one */
+	assert_int_equal(found_anew("v"), -1); /* the program counts as new */
 	keep_anew("v", 6);
 	assert_int_equal(found_anew("v"), 6);
 	assert_int_equal(f.n_lines, 0);
@@ -316,7 +317,7 @@ static void test_folders(void **state)
 	assert_int_equal(chmod(f.dir, 0777), 0);
 	assert_null(et_platform_store_new(f.dir, 1, NULL, &diag));
 	assert_int_equal(chmod(f.dir, 0700), 0);
-	/* one that goes away */
+	/* a file that disappears */
 	struct et_source source = open_program(false);
 	assert_int_equal(keep_as(&source, "v", 1), ET_OK);
 	while (count_files("", path))
@@ -352,7 +353,7 @@ static void test_disk_full(void **state)
 	closedir(dir);
 }
 
-static void test_oldest_goes_first(void **state)
+static void test_least_recently_used_is_deleted_first(void **state)
 {
 	struct et_diag diag = { "" };
 	struct et_source source;
@@ -366,13 +367,13 @@ static void test_oldest_goes_first(void **state)
 	assert_int_equal(count_files(".kept", path), 1);
 	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 	assert_int_equal(keep_as(&source, "two", 2), ET_OK);
-	assert_int_equal(found_as(&source, "one"), 1); /* used, so it is "two"'s turn */
+	assert_int_equal(found_as(&source, "one"), 1); /* "one" was used, so "two" is deleted next */
 	assert_int_equal(keep_as(&source, "three", 3), ET_OK);
 	assert_int_equal(found_as(&source, "one"), 1);
 	assert_int_equal(found_as(&source, "two"), -1);
 	assert_int_equal(found_as(&source, "three"), 3);
 	source.release(source.owner);
-	/* and what is larger than the whole is not begun */
+	/* data larger than the whole limit is not written */
 	et_platform_store_unref(f.store);
 	f.store = et_platform_store_new(f.dir, 100, &f.log, &diag);
 	source = open_program(false);
@@ -408,17 +409,17 @@ static void test_writers_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(kept_and_found),
+		TEST(saved_and_found),
 		TEST(another_program_finds_nothing),
-		TEST(program_changes_under_a_mapping),
-		TEST(naming_leaves_no_pages),
-		TEST(damage_everywhere),
-		TEST(cut_off_or_longer),
+		TEST(a_program_file_changes_under_its_mapping),
+		TEST(computing_a_digest_leaves_no_pages),
+		TEST(every_damaged_byte_is_found),
+		TEST(truncated_or_longer_files),
 		TEST(foreign_files),
 		TEST(damaged_records_cost_only_time),
 		TEST(folders),
 		TEST(disk_full),
-		TEST(oldest_goes_first),
+		TEST(least_recently_used_is_deleted_first),
 		TEST(writers_at_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writing a profile: a table an event, names shared where they are the same.
+/* Writing a profile as ETDump: one table per event; equal names are stored once.
  *
- * A table lies in the file before what it refers to; so names come first here, then each event's two tables, then the
- * list of them, the run, the dump. */
+ * In a FlatBuffer a table lies before the objects that it refers to, and the file is written back to front. So the
+ * code writes names first, then each event's two tables, then the list of events, the run, and the root. */
 #include "runtime/profile/etdump.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@ enum { MAX_TEXT = 160 };
 struct writing {
 	struct et_fbw *w;
 	const struct et_method_spec *method;
-	et_fbw_ref *operators; /* names of those that were written; 0: not yet */
+	et_fbw_ref *operators; /* names written so far; 0: not yet */
 	et_fbw_ref others[ET_OP_FREE + 1];
 };
 
@@ -23,7 +23,7 @@ static et_fbw_ref write_text(struct et_fbw *w, const char *text)
 	return et_fbw_string(w, text, strlen(text));
 }
 
-/* "aten::add.out" is "native_call_add.out". */
+/* "aten::add.out" becomes "native_call_add.out". */
 static et_fbw_ref kernel_name(struct writing *writing, uint32_t op)
 {
 	char text[MAX_TEXT];
@@ -73,7 +73,7 @@ static et_fbw_ref write_event(struct writing *writing, const struct et_profile_e
 	et_fbw_add_u64(w, ET_ETDUMP_PROFILE_BEGIN, event->begin_ns);
 	et_fbw_add_ref(w, ET_ETDUMP_PROFILE_METADATA, metadata);
 	et_fbw_add_ref(w, is_part ? ET_ETDUMP_PROFILE_DELEGATE_TEXT : ET_ETDUMP_PROFILE_NAME, name);
-	/* -1 is "none" for both */
+	/* -1 means "none" for both */
 	et_fbw_add_u32(w, ET_ETDUMP_PROFILE_INSTRUCTION, event->instruction);
 	et_fbw_add_u32(w, ET_ETDUMP_PROFILE_CHAIN, is_whole ? UINT32_MAX : 0);
 	et_fbw_ref profile = et_fbw_table_end(w);
@@ -106,8 +106,9 @@ static void write_all(struct writing *writing, const struct et_profile_event *ev
 
 size_t et_etdump_max_bytes(uint32_t max_events)
 {
-	/* references, and a table of 56 bytes, one of 12, an empty vector and a name of its own each, in a buffer that is
-	 * twice as large as it need be when it doubled last, beside the one it came from */
+	/* Per event: references, a table of 56 bytes, one of 12, an empty vector and a name of its own, in a buffer
+	 * that may be twice as large as necessary because it doubled last, next to the buffer from which it was
+	 * copied. */
 	return (size_t)max_events * (4 + 3 * (56 + 12 + 4 + 4 + MAX_TEXT)) + 65536;
 }
 

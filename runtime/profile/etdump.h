@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ETDump: a profile as a file that ExecuTorch's Inspector reads, and that inferctl makes a trace for Perfetto from.
+/* ETDump: a profile as a file that ExecuTorch's Inspector reads, and from which inferctl makes a trace for Perfetto.
  *
- * One run ("Execute"). Its events are named as the original's: the whole "Method::execute", a kernel's instruction
- * "native_call_add.out", the others DELEGATE_CALL, MOVE_CALL, JF_CALL and FREE_CALL, an operator inside of a delegate
- * "Convolution (NHWC, F32) IGEMM #2". Times are nanoseconds. Instructions count through all chains; chain_index is 0.
+ * The file has one run ("Execute"). Events are named as in ExecuTorch: "Method::execute" for the whole run,
+ * "native_call_add.out" for a kernel's instruction; DELEGATE_CALL, MOVE_CALL, JF_CALL and FREE_CALL for the others;
+ * "Convolution (NHWC, F32) IGEMM #2" for an operator inside a delegate. Times are in nanoseconds. Instructions are
+ * numbered through all chains; chain_index is 0.
  *
  * Source: ExecuTorch devtools/etdump/etdump_schema_flatcc.fbs (identifier ED00), with the size in front. */
 #ifndef RUNTIME_PROFILE_ETDUMP_H
@@ -13,7 +14,7 @@
 #include "runtime/profile/profile.h"
 #include "runtime/program/program.h"
 
-/* Fields, as the schema counts them. */
+/* Numbers of the fields in the schema. */
 enum {
 	ET_ETDUMP_VERSION = 0,
 	ET_ETDUMP_RUNS,
@@ -30,14 +31,14 @@ enum {
 	ET_ETDUMP_PROFILE_METADATA,
 	ET_ETDUMP_PROFILE_BEGIN,
 	ET_ETDUMP_PROFILE_END,
-	ET_ETDUMP_PREFIX = 4, /* bytes in front of the FlatBuffer: its size */
+	ET_ETDUMP_PREFIX = 4, /* bytes in front of the FlatBuffer, which hold its size */
 };
 
-/* What writing one of @max_events takes at most, the file included. */
+/* The most memory that writing a profile of @max_events takes, the file included. */
 size_t et_etdump_max_bytes(uint32_t max_events);
 
-/* @method: what ran. The bytes are @writer's, which is to be deinited in any case. Events that have not ended (the run
- * failed there) are left out. */
+/* Write the profile. @method: the name of what ran. The bytes belong to @writer, which the caller deinits in any
+ * case. Events without an end are left out: the run failed there. */
 enum et_status et_etdump_write(struct et_fbw *writer, const struct et_profile *profile,
 	const struct et_method_spec *method, const uint8_t **ret_bytes, size_t *ret_n_bytes);
 

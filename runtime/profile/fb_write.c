@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The buffer grows towards its front. Everything is aligned by its distance from the end, and et_fbw_finish makes
- * the whole a multiple of the largest alignment, so that it is aligned by its distance from the beginning too.
+/* Writing a FlatBuffer: the buffer grows towards its front. Objects are aligned relative to the buffer's end.
+ * et_fbw_finish makes the total size a multiple of the largest alignment, so they are then aligned relative to the
+ * beginning, too.
  *
- * Always true: after a failure nothing is written any more, so no reference that is 0 for want of memory is followed;
- * the whole stays below 2 GiB, since offsets are 32 bits with a sign. */
+ * What must always be true: after a failure nothing more is written, so a reference that is 0 for lack of memory is
+ * never used. The buffer stays below 2 GiB, since offsets are signed 32-bit numbers. */
 #include "runtime/profile/fb_write.h"
 
 #include "runtime/base/checked.h"
@@ -24,7 +25,7 @@ void et_fbw_deinit(struct et_fbw *w)
 	*w = (struct et_fbw){ 0 };
 }
 
-/* @n bytes in front of all; NULL after a failure. */
+/* Make room for @n bytes in front; NULL after a failure. */
 static uint8_t *push(struct et_fbw *w, size_t n)
 {
 	size_t n_used, n_room;
@@ -52,7 +53,7 @@ static uint8_t *push(struct et_fbw *w, size_t n)
 	return w->bytes + w->n_room - n_used;
 }
 
-/* Zeros, so that after @n bytes more the front is a multiple of @align. */
+/* Add zeros, so that the front is a multiple of @align after @n more bytes. */
 static void pad(struct et_fbw *w, size_t n, size_t align)
 {
 	size_t n_pad = -(w->n_used + n) & (align - 1);
@@ -68,7 +69,7 @@ static void push_number(struct et_fbw *w, uint64_t value, size_t n)
 		at[i] = (uint8_t)(value >> 8 * i);
 }
 
-/* An offset counts from where it lies. */
+/* Write the offset to @ref. An offset counts from its own place. */
 static void push_offset(struct et_fbw *w, et_fbw_ref ref)
 {
 	push_number(w, w->n_used + 4 - ref, 4);
@@ -152,7 +153,7 @@ void et_fbw_add_ref(struct et_fbw *w, unsigned field, et_fbw_ref ref)
 	add_number(w, field, w->n_used + 4 - ref, 4);
 }
 
-/* Where @vtable, n bytes of it, was written before; 0: nowhere that is remembered. */
+/* Find an equal @vtable of n bytes among the remembered ones. 0: none. */
 static uint32_t find_vtable(const struct et_fbw *w, const uint8_t *vtable, size_t n)
 {
 	for (uint32_t i = 0; i < ET_FBW_VTABLES && i < w->n_vtables; i++)
@@ -166,7 +167,7 @@ et_fbw_ref et_fbw_table_end(struct et_fbw *w)
 	uint8_t vtable[4 + 2 * ET_FBW_MAX_FIELDS];
 	unsigned n_fields = ET_FBW_MAX_FIELDS;
 	pad(w, 4, 4);
-	push_number(w, 0, 4); /* the way to the vtable, filled in below */
+	push_number(w, 0, 4); /* the offset to the vtable, filled in below */
 	if (w->status != ET_OK)
 		return 0;
 	et_fbw_ref table = here(w);
@@ -175,7 +176,7 @@ et_fbw_ref et_fbw_table_end(struct et_fbw *w)
 	size_t n = 4 + 2 * (size_t)n_fields, n_table = w->n_used - w->table_begin;
 	vtable[0] = (uint8_t)n;
 	vtable[1] = 0;
-	vtable[2] = (uint8_t)n_table; /* at most 16 fields of 8 bytes and their padding */
+	vtable[2] = (uint8_t)n_table; /* at most 16 fields of 8 bytes with padding */
 	vtable[3] = (uint8_t)(n_table >> 8);
 	for (unsigned i = 0; i < n_fields; i++) {
 		size_t offset = w->fields[i] ? table - w->fields[i] : 0;
@@ -191,7 +192,7 @@ et_fbw_ref et_fbw_table_end(struct et_fbw *w)
 	}
 	if (w->status != ET_OK)
 		return 0;
-	/* Table minus vtable, as places in the file; negative where a later vtable is shared. */
+	/* The vtable's offset is its position minus the table's; negative if a later vtable is shared. */
 	uint32_t back = at - table;
 	uint8_t *slot = w->bytes + w->n_room - table;
 	for (size_t i = 0; i < 4; i++)

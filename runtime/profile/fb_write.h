@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Writing a FlatBuffer.
  *
- * It is written back to front, so what is referred to is written before what refers to it: children first, then the
- * table, one table at a time. A reference is the distance from the buffer's end, which stays the same as the
- * buffer grows. Running out of memory sticks: every later call does nothing, and et_fbw_finish says so.
+ * It is written back to front, so an object is written before the table that refers to it: children first, then the
+ * table, one table at a time. A reference is the distance from the buffer's end, which does not change as the buffer
+ * grows. A failure to allocate sticks: every later call does nothing, and et_fbw_finish reports it.
  *
  *     struct et_fbw w;
  *     et_fbw_init(&w, allocator);
@@ -24,29 +24,29 @@
 
 enum { ET_FBW_MAX_FIELDS = 16, ET_FBW_VTABLES = 8 };
 
-/* Something in the buffer; 0 is nothing, which et_fbw_add_ref leaves out. */
+/* An object in the buffer; 0: no object, which et_fbw_add_ref leaves out. */
 typedef uint32_t et_fbw_ref;
 
 struct et_fbw {
 	struct et_allocator allocator;
 	enum et_status status;
-	uint8_t *bytes; /* the buffer is its last n_used bytes */
+	uint8_t *bytes; /* the written part is the last n_used bytes */
 	size_t n_room, n_used;
-	uint32_t fields[ET_FBW_MAX_FIELDS]; /* of the table at hand: where they are, 0 = absent */
+	uint32_t fields[ET_FBW_MAX_FIELDS]; /* the current table's fields: their positions, 0 = absent */
 	size_t table_begin;
-	uint32_t vtables[ET_FBW_VTABLES]; /* the last ones, which tables alike share */
+	uint32_t vtables[ET_FBW_VTABLES]; /* the last vtables, which equal tables share */
 	uint32_t n_vtables;
 };
 
 void et_fbw_init(struct et_fbw *writer, const struct et_allocator *allocator);
 void et_fbw_deinit(struct et_fbw *writer);
 
-/* Copies of what they are given. */
+/* The functions copy their arguments. */
 et_fbw_ref et_fbw_string(struct et_fbw *writer, const char *text, size_t n);
 et_fbw_ref et_fbw_vector_u8(struct et_fbw *writer, const uint8_t *items, size_t n);
 et_fbw_ref et_fbw_vector_refs(struct et_fbw *writer, const et_fbw_ref *items, size_t n);
 
-/* Begin a table; its fields, by their number in the schema; its end. */
+/* Begin a table; add its fields, by their number in the schema; end it. */
 void et_fbw_table(struct et_fbw *writer);
 void et_fbw_add_u8(struct et_fbw *writer, unsigned field, uint8_t value);
 void et_fbw_add_u32(struct et_fbw *writer, unsigned field, uint32_t value);
@@ -54,8 +54,8 @@ void et_fbw_add_u64(struct et_fbw *writer, unsigned field, uint64_t value);
 void et_fbw_add_ref(struct et_fbw *writer, unsigned field, et_fbw_ref ref);
 et_fbw_ref et_fbw_table_end(struct et_fbw *writer);
 
-/* Put the root, the identifier (four characters) and, in front of all, the size in four bytes. The bytes are the
- * writer's, until it is deinited. ET_E_MEMORY_ALLOCATION_FAILED. */
+/* Write the root, the identifier (four characters) and, in front of all, the size in four bytes. The bytes belong to
+ * the writer, until et_fbw_deinit. Answers: ET_E_MEMORY_ALLOCATION_FAILED. */
 enum et_status et_fbw_finish(struct et_fbw *writer, et_fbw_ref root, const char *identifier, const uint8_t **ret_bytes,
 	size_t *ret_n_bytes);
 

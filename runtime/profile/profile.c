@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Noting events, one after the other, in an array that doubles.
+/* A profile: events appended to an array that doubles.
  *
- * A trace cannot fail: without memory, or beyond the limit, events are lost and counted, and the run goes on as if
- * nobody looked. Deliberately not here: what the instructions are called; only the Program knows that. */
+ * A trace cannot fail: without memory, or beyond the limit, events are lost and counted, and the run continues as if
+ * it were not measured. The names of instructions are not stored here; the Program has them (etdump.c). */
 #include "runtime/profile/profile.h"
 
 #include <string.h>
@@ -18,11 +18,11 @@ struct et_profile {
 	uint32_t n, n_room, max;
 	uint64_t n_lost;
 	struct et_pool names;
-	uint32_t last; /* the instruction whose parts may come; none: ET_PROFILE_WHOLE */
+	uint32_t last; /* the instruction whose operators may follow; none: ET_PROFILE_WHOLE */
 	uint64_t part_ns;
 };
 
-/* Room for one more; false: lost. */
+/* Make room for one more event; false: it is lost. */
 static bool make_room(struct et_profile *p)
 {
 	if (p->n < p->n_room)
@@ -52,13 +52,13 @@ static void begin(void *self, uint32_t instruction)
 		return;
 	struct et_profile_event *event = &p->events[p->n++];
 	*event = (struct et_profile_event){ .instruction = instruction, .kind = ET_PROFILE_INSTRUCTION };
-	event->begin_ns = p->now_ns(p->clock); /* as late as possible */
+	event->begin_ns = p->now_ns(p->clock); /* read the clock as late as possible */
 }
 
 static void end(void *self, uint32_t instruction)
 {
 	struct et_profile *p = self;
-	uint64_t now_ns = p->now_ns(p->clock); /* as early as possible */
+	uint64_t now_ns = p->now_ns(p->clock); /* read the clock as early as possible */
 	struct et_profile_event *event = p->n ? &p->events[p->n - 1] : NULL;
 	if (!event || event->kind != ET_PROFILE_INSTRUCTION || event->has_ended || event->instruction != instruction)
 		return; /* its begin was lost */
@@ -68,7 +68,7 @@ static void end(void *self, uint32_t instruction)
 	p->part_ns = event->begin_ns;
 }
 
-/* The part of the same call that has the same name and came last, or NULL. */
+/* The last event of the same delegate call with this name, or NULL. */
 static const struct et_profile_event *find_part(const struct et_profile *p, const char *name)
 {
 	for (uint32_t i = p->n; i-- > p->last + 1;)
@@ -105,7 +105,7 @@ static void part(void *self, const char *name, uint64_t ns)
 
 size_t et_profile_max_bytes(uint32_t max_events)
 {
-	/* the array, the one it was copied from, and a name for each */
+	/* the array, the smaller array from which it was copied, and one name per event */
 	return sizeof(struct et_profile) + (size_t)max_events * (2 * sizeof(struct et_profile_event) + MAX_NAME + 1) +
 	       NAMES_CHUNK;
 }

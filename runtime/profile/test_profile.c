@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Recording and writing: times of a clock that we turn, a dump read back by hand, little memory, and a run that is
- * the same with and without. */
+/* Recording and writing a profile: times of a clock that the test sets, a dump read back by hand, bounded memory,
+ * and a run that is the same with and without a profile. */
 #include "runtime/program/flatbuffer.h"
 #include "runtime/platform/platform.h"
 #include "runtime/profile/etdump.h"
@@ -39,12 +39,12 @@ static void parts_follow_their_call(void **state)
 	trace->part(trace->self, name, 3);
 	trace->part(trace->self, "add", 4);
 	trace->part(trace->self, name, 5);
-	memcpy(name, "gone", 4); /* it was lent */
+	memcpy(name, "gone", 4); /* the name was borrowed */
 	trace->begin(trace->self, 7);
 	trace->end(trace->self, 7);
 	trace->part(trace->self, "conv", 6);
 	trace->begin(trace->self, 8);
-	trace->end(trace->self, 9); /* not its end */
+	trace->end(trace->self, 9); /* not the end of this instruction */
 	et_profile_span(profile, "all", 1, 99);
 	const struct et_profile_event *e = et_profile_events(profile, &n);
 	assert_int_equal(n, 8);
@@ -61,7 +61,7 @@ static void parts_follow_their_call(void **state)
 	assert_null(et_profile_free(NULL));
 }
 
-static void beyond_the_limit_events_are_counted(void **state)
+static void events_beyond_the_limit_are_counted(void **state)
 {
 	uint64_t clock = 0;
 	uint32_t n;
@@ -125,7 +125,7 @@ struct seen {
 	char part[64];
 };
 
-/* The events of a dump; how many. */
+/* Read the events of a dump; returns their number. */
 static uint32_t read_dump(const uint8_t *bytes, size_t n_bytes, struct seen *ret_seen, uint32_t max)
 {
 	struct et_fb fb;
@@ -169,7 +169,7 @@ static void a_run_becomes_a_dump(void **state)
 	run_adder(&rig, trace);
 	trace->part(trace->self, "Add (F32)", 5);
 	et_profile_span(profile, "Method::execute", 1005, clock);
-	trace->begin(trace->self, 0); /* and never ends */
+	trace->begin(trace->self, 0); /* without an end */
 
 	const struct et_method_spec *method = et_program_find_method(rig.program, "forward");
 	struct et_fbw writer;
@@ -195,8 +195,8 @@ static void a_run_becomes_a_dump(void **state)
 	rig_close(&rig);
 }
 
-/* Whatever allocation fails, nothing is lost but events, and the dump says so by its status. */
-static void little_memory(void **state)
+/* Whatever allocation fails, only events are lost, and the dump's status says so. */
+static void failing_allocations_lose_only_events(void **state)
 {
 	struct method_rig rig;
 	struct seen seen[8];
@@ -230,8 +230,8 @@ static void little_memory(void **state)
 	rig_close(&rig);
 }
 
-/* The promise that a quota is charged by. */
-static void it_takes_no_more_than_it_says(void **state)
+/* The bound on memory that a client is charged for. */
+static void the_memory_bound_holds(void **state)
 {
 	enum { MAX = 4000 };
 	struct method_rig rig;
@@ -268,10 +268,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parts_follow_their_call),
-		cmocka_unit_test(beyond_the_limit_events_are_counted),
+		cmocka_unit_test(events_beyond_the_limit_are_counted),
 		cmocka_unit_test(a_run_becomes_a_dump),
-		cmocka_unit_test(little_memory),
-		cmocka_unit_test(it_takes_no_more_than_it_says),
+		cmocka_unit_test(failing_allocations_lose_only_events),
+		cmocka_unit_test(the_memory_bound_holds),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

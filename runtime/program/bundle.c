@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bundled programs: the program inside.
+/* Bundled programs: finding the program inside.
  *
- * What must always be true: only the FlatBuffer's root is looked at, and what is found lies in its bytes. The program is
- * not opened here; et_program_open does that, with the same bytes. The cases beside it are read in bundle_cases.c, outside
- * the core, since only those need them who try programs. */
+ * What must always be true: only the FlatBuffer's root is read, and the program that is found lies within the
+ * bundle's bytes. The program is not opened here; et_program_open does that, with the same bytes. The test cases are
+ * read in bundle_cases.c, which is not part of the core, because only tools that check programs need them. */
 #include "runtime/program/bundle.h"
 #include "runtime/program/flatbuffer.h"
 

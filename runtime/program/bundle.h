@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bundled programs (`.bpte`): a program together with inputs and the outputs they should give.
+/* Bundled programs (`.bpte`): a program together with test inputs and the outputs that it should give.
  *
  * Source: ExecuTorch devtools/bundled_program/schema/bundled_program_schema.fbs (identifier BP08). */
 #ifndef RUNTIME_PROGRAM_BUNDLE_H
@@ -34,7 +34,7 @@ struct et_bundle_case {
 
 struct et_bundle_suite {
 	const char *method;
-	const struct et_bundle_case *cases; /* to be run in this order on one Method: state carries over */
+	const struct et_bundle_case *cases; /* run them in this order on one Method: state carries over */
 	uint32_t n_cases;
 };
 
@@ -45,18 +45,18 @@ struct et_bundle {
 	uint32_t n_suites;
 };
 
-/* Of the FlatBuffer: how it says what it is, and the root's field that holds the program. */
+/* The FlatBuffer's identifier, and the root's field that holds the program. */
 #define ET_BUNDLE_IDENTIFIER "BP08"
 enum { ET_BUNDLE_PROGRAM = 2 };
 
 /* Whether the bytes begin like a bundled program (identifier "BP" and two digits). */
 bool et_bundle_is(const uint8_t *bytes, size_t n_bytes);
 
-/* Only the program's bytes, which lie in @bytes. Test cases are not looked at. Answers: ET_E_INVALID_PROGRAM. */
+/* Find the program's bytes, which lie in @bytes. Test cases are not read. Answers: ET_E_INVALID_PROGRAM. */
 enum et_status et_bundle_find_program(const uint8_t **ret_program, size_t *ret_n_program_bytes, const uint8_t *bytes,
 	size_t n_bytes, struct et_diag *diag);
 
-/* Verify and decode. The result's arrays live in @pool, tensors' data in @bytes.
+/* Verify and decode the test cases. The result's arrays live in @pool, the tensors' data in @bytes.
  * Answers: ET_E_INVALID_PROGRAM, ET_E_MEMORY_ALLOCATION_FAILED. */
 enum et_status et_bundle_open(struct et_bundle *ret_bundle, const uint8_t *bytes, size_t n_bytes, struct et_pool *pool,
 	struct et_diag *diag);

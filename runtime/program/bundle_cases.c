@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bundled programs: the cases to try the program with.
+/* Bundled programs: the test cases.
  *
- * What must always be true: a tensor's data is exactly as long as its type and sizes say, so that whoever
- * feeds or compares it has nothing to check.
+ * What must always be true: a tensor's data is exactly as long as its type and sizes say, so code that feeds it or
+ * compares with it has nothing to check.
  *
- * Deliberately missing: the inputs' fit to the method. Whoever runs a case finds out. */
+ * Whether the inputs fit the method is not checked here; running the case finds out. */
 #include "runtime/program/bundle.h"
 #include "runtime/program/flatbuffer.h"
 #include "runtime/program/layout.h"
@@ -17,7 +17,7 @@ enum {
 	SUITE_CASES,
 	CASE_INPUTS = 0,
 	CASE_OUTPUTS,
-	VALUE_TYPE = 0, /* a union takes two fields */
+	VALUE_TYPE = 0, /* a union has two fields */
 	VALUE_VALUE,
 	TENSOR_TYPE = 0,
 	TENSOR_SIZES,
@@ -48,7 +48,8 @@ static void read_tensor(struct reader *reader, struct et_fb_table table, struct 
 	if (!et_layout_read(fb, table, &fields, ET_E_INVALID_PROGRAM, reader->pool, &layout))
 		return;
 	if (data.n != layout.n_bytes) {
-		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "%u bytes of data for a tensor of %zu", data.n, layout.n_bytes);
+		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "%u bytes of data for a tensor of %zu bytes", data.n,
+			layout.n_bytes);
 		return;
 	}
 	value->tag = ET_TAG_TENSOR;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* External data. The file is a FlatBuffer with a header behind its identifier, like a program, and segments
- * behind that; each name refers to a segment and may say what tensor lies there.
+/* Reading external data (`.ptd`). The file is a FlatBuffer with a header behind its identifier, as in a program.
+ * Segments follow the FlatBuffer. Each name refers to a segment and may describe the tensor in it.
  *
- * What must always be true: an entry's bytes lie within the file, and a tensor's are as many as it needs.
- * A program that asks for a tensor gets it only if type, sizes and dim order are the program's own, since
- * the bytes mean nothing otherwise. */
+ * What must always be true: an entry's bytes lie within the file, and a tensor has exactly as many bytes as it
+ * needs. A program that asks for a tensor gets it only if type, sizes and dim order equal the program's own;
+ * otherwise the bytes would mean something else. */
 #include "runtime/program/external_data.h"
 #include "runtime/base/checked.h"
-#include "runtime/base/sort.h"
+#include "runtime/base/names.h"
 #include "runtime/program/flatbuffer.h"
 #include "runtime/program/layout.h"
 
@@ -35,12 +35,12 @@ enum {
 };
 
 struct et_external {
-	struct et_pool pool; /* this struct lies in it too */
+	struct et_pool pool; /* this struct lies in it, too */
 	struct et_source source;
 	const struct et_external_data *next;
 	struct et_external_data data;
 	struct et_external_entry *entries;
-	struct et_name *names; /* of the entries, sorted */
+	struct et_name *names; /* the entries' names, sorted */
 	uint32_t n_entries;
 };
 
@@ -54,7 +54,7 @@ struct reader {
 
 #define READER_NEW_ARRAY(reader, type, n) ET_FB_NEW_ARRAY(&(reader)->fb, (reader)->pool, type, n)
 
-/* The file's FlatBuffer begins at its first byte; its offset in the header counts what lies before the rest. */
+/* The FlatBuffer begins at the file's first byte. Its offset in the header counts the bytes before the rest. */
 static enum et_status read_header(const struct et_source *source, size_t *ret_n_flatbuffer, size_t *ret_segment_base,
 	struct et_diag *diag)
 {
@@ -87,8 +87,8 @@ static void read_layout(struct reader *reader, struct et_fb_table table, struct 
 	if (!et_layout_read(fb, table, &fields, ET_E_INVALID_EXTERNAL_DATA, reader->pool, &layout))
 		return;
 	if (layout.n_bytes > entry->n_bytes) {
-		et_fb_fail(fb, ET_E_INVALID_EXTERNAL_DATA, "%zu bytes of data for a tensor of %zu", entry->n_bytes,
-			layout.n_bytes);
+		et_fb_fail(fb, ET_E_INVALID_EXTERNAL_DATA, "%zu bytes of data for a tensor of %zu bytes",
+			entry->n_bytes, layout.n_bytes);
 		return;
 	}
 	entry->is_tensor = true;
@@ -98,7 +98,8 @@ static void read_layout(struct reader *reader, struct et_fb_table table, struct 
 	entry->dim_order = layout.dim_order;
 }
 
-/* Segments that are together more than the file overlap; without that, what is made of them is in proportion to it. */
+/* Refuse segments that are larger together than the file: they overlap. Without overlap the memory that is made from
+ * them stays in proportion to the file. */
 static void check_overlap(struct reader *reader)
 {
 	size_t n_left = reader->external->source.n_bytes - reader->segment_base;
@@ -248,7 +249,7 @@ struct et_external *et_external_free(struct et_external *external)
 		return NULL;
 	if (external->source.release)
 		external->source.release(external->source.owner);
-	struct et_pool pool = external->pool; /* it holds the struct itself */
+	struct et_pool pool = external->pool; /* the struct itself lies in this pool */
 	et_pool_deinit(&pool);
 	return NULL;
 }

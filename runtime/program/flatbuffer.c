@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The FlatBuffers reader.
  *
- * A buffer is: a 32-bit offset to the root table, optionally four characters that name the schema, and
- * tables, vtables, vectors and strings in any order. A table begins with a signed offset back to its
- * vtable; the vtable says how long both are and where in the table each field lies (0: absent). Tables,
- * vectors and strings are referred to by unsigned offsets from where the offset itself lies.
+ * A buffer is a 32-bit offset to the root table, optionally four characters that name the schema (the identifier), and
+ * then tables, vtables, vectors and strings in any order. A table begins with a signed offset back to its vtable. The
+ * vtable says how long both are and where in the table each field lies (0: absent). Unsigned offsets refer to tables,
+ * vectors and strings; they count from the place of the offset itself.
  *
- * What must always be true: a cursor's fields were checked when it was made (the table and its vtable lie
- * in the buffer, a vector's items do), so that a getter has only its own field to check. The checks are
- * done in 64 bits, where sums of 32-bit numbers cannot wrap.
+ * What must always be true: a cursor's fields were checked when it was made (its table and vtable, or its vector's
+ * items, lie in the buffer), so a getter has only its own field to check. Checks use 64 bits, where sums of 32-bit
+ * numbers cannot wrap around.
  *
- * Deliberately missing: structs by name, FlexBuffers, 64-bit vectors, size prefixes, writing. Alignment
- * is not insisted on, since no load here needs it. */
+ * Deliberately missing: structs by name, FlexBuffers, 64-bit vectors, size prefixes, writing. Misaligned data is
+ * accepted, since no load here needs alignment. */
 #include "runtime/program/flatbuffer.h"
 #include "runtime/base/checked.h"
 
@@ -20,9 +20,9 @@
 #include <string.h>
 
 enum {
-	LARGEST = INT32_MAX, /* what offsets of 32 bits, one of them signed, can span */
+	LARGEST = INT32_MAX, /* offsets have 32 bits, and one kind is signed */
 	BUDGET_FACTOR = 4,
-	BUDGET_FLOOR = 64 * 1024, /* small files may share as much as they like */
+	BUDGET_FLOOR = 64 * 1024, /* small files may share structure without limit */
 };
 
 enum et_status et_fb_status(const struct et_fb *fb)
@@ -93,7 +93,7 @@ bool et_fb_has_identifier(const uint8_t *bytes, size_t n_bytes, const char *iden
 	return n_bytes >= 8 && memcmp(bytes + 4, identifier, 4) == 0;
 }
 
-/* Check the table at @at and make a cursor of it; of none (@at is 0) an absent one. */
+/* Check the table at @at and return a cursor to it; @at 0 gives an absent table. */
 static struct et_fb_table open_table(struct et_fb *fb, uint64_t at)
 {
 	struct et_fb_table absent = { 0 };
@@ -164,10 +164,10 @@ struct et_fb_table et_fb_open(struct et_fb *ret_fb, const uint8_t *bytes, size_t
 	return open_table(ret_fb, root);
 }
 
-/* Where the @n bytes of @field lie in the buffer; 0 if the field is absent or the reader has failed. A
- * field may lie past the length that the vtable gives its table: the FlatBuffers package for Python, with
- * which ExecuTorch writes programs, lets tables share a vtable when their fields have the same offsets,
- * whatever the width of the last one. What counts is that it lies in the buffer. */
+/* Return where the @n bytes of @field lie in the buffer, or 0 if the field is absent or the reader has failed. A
+ * field may lie past the length that the vtable gives its table. The FlatBuffers package for Python, with which
+ * ExecuTorch writes programs, shares a vtable between tables whose fields have the same offsets, whatever the width
+ * of the last field. What counts is that the field lies in the buffer. */
 static uint64_t field_at(struct et_fb *fb, struct et_fb_table table, uint32_t field, uint32_t n)
 {
 	if (table.at == 0 || fb->status != ET_OK)
@@ -217,7 +217,7 @@ uint64_t et_fb_u64(struct et_fb *fb, struct et_fb_table table, uint32_t field, u
 	return at ? et_load_u64(fb->bytes + at) : absent;
 }
 
-/* Where the offset at @at, which has been checked, leads; 0 if nowhere, or if there is none (@at is 0). */
+/* Follow the offset at @at, which was checked. Returns 0 if it leads outside the buffer, or if @at is 0. */
 static uint64_t follow(struct et_fb *fb, uint64_t at)
 {
 	if (!at)
@@ -235,7 +235,7 @@ struct et_fb_table et_fb_table(struct et_fb *fb, struct et_fb_table table, uint3
 	return open_table(fb, follow(fb, field_at(fb, table, field, 4)));
 }
 
-/* The vector that @field leads to. */
+/* Return the vector that @field refers to. */
 static struct et_fb_vector open_vector(struct et_fb *fb, struct et_fb_table table, uint32_t field, uint32_t item_bytes,
 	bool is_walked)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reading a FlatBuffer that a stranger wrote.
+/* Reading an untrusted FlatBuffer.
  *
- * A reader (`struct et_fb`) and cursors into it: tables and vectors. A cursor is obtained only from a
- * call that has checked it, and every getter checks what it reads, so there is no call here that can
- * touch a byte outside the buffer, whatever the bytes say and in whatever order the calls are made.
+ * There is a reader (`struct et_fb`) and cursors into it: tables and vectors. Only a call that has checked the data
+ * returns a cursor, and every getter checks what it reads. So no call here touches a byte outside the buffer, whatever
+ * the bytes say and in whatever order the calls are made.
  *
- * Failure sticks to the reader. The first thing that is wrong writes a sentence into the diagnosis, and
- * from then on every getter answers as if the field were absent: 0 or the default, an absent table, an
- * empty vector. So a decoder reads field after field without a test at each, asks et_fb_status when it
- * has read a whole thing, and before it acts on what it read:
+ * A failure sticks to the reader. The first error writes a sentence into the diagnosis. From then on every getter
+ * answers as if the field were absent: 0 or the default, an absent table, an empty vector. So a decoder reads field
+ * after field without a check after each. It asks et_fb_status when it has read a whole object, before it uses what it
+ * read:
  *
  *     struct et_fb fb;
  *     struct et_fb_table graph = et_fb_open(&fb, bytes, n_bytes, "XN01", diag);
@@ -16,25 +16,23 @@
  *     for (uint32_t i = 0; i < nodes.n; i++) {
  *             et_fb_where(&fb, "node", i);
  *             struct et_fb_table node = et_fb_table_at(&fb, nodes, i);
- *             uint8_t kind = et_fb_u8(&fb, node, NODE_TYPE, 0);                  // a union takes two
+ *             uint8_t kind = et_fb_u8(&fb, node, NODE_TYPE, 0);                  // a union has two
  *             struct et_fb_table args = et_fb_table(&fb, node, NODE_TYPE + 1);   // fields
  *             ...
  *     }
  *     if (et_fb_status(&fb) != ET_OK)
  *             return et_fb_status(&fb);
  *
- * Fields are named by their number in the schema, counted from 0; a union takes two, its type and its
- * value. A field that is absent is not an error here: ask et_fb_is_absent where the schema's reader
- * would insist, and say so with et_fb_fail.
+ * Fields are named by their number in the schema, from 0. A union has two, its type and its value. An absent field is
+ * no error here: where the schema requires it, ask et_fb_is_absent and report it with et_fb_fail.
  *
- * Work is bounded. Offsets to tables, vectors and strings are unsigned and forward, so no walk can run
- * in a circle; but many offsets may lead to one thing, and a few levels of that multiply. Each reader has a
- * budget of a few times the buffer's size, and each table, vector and string costs its bytes; honest
- * files, which share little, stay far below it. et_fb_blob and
- * et_fb_vector_unwalked cost nothing: they are for bytes that are not walked.
+ * Work is bounded. Offsets to tables, vectors and strings are unsigned and lead forward, so no walk can run in a
+ * circle. But many offsets may lead to the same object, and a few levels of that multiply. So each reader has a budget
+ * of a few times the buffer's size; each table, vector and string costs its bytes. Honest files share little and stay
+ * far below the budget. et_fb_blob and et_fb_vector_unwalked cost nothing: they are for bytes that are not walked.
  *
- * Loads are byte by byte, little-endian, and need no alignment. Pointers handed out (strings, blobs,
- * vectors' bytes) lie in the buffer. One thread at a time; the cursors are plain values.
+ * Loads are byte by byte, little-endian, and need no alignment. Returned pointers (strings, blobs, vectors' bytes) lie
+ * in the buffer. One thread at a time; cursors are plain values.
  *
  * Source: flatbuffers.dev/internals. */
 #ifndef RUNTIME_PROGRAM_FLATBUFFER_H
@@ -54,27 +52,27 @@ struct et_fb {
 	size_t n_bytes;
 	size_t n_budget;
 	struct et_diag *diag;
-	const char *within; /* et_fb_within */
-	const char *noun;   /* et_fb_where */
+	const char *within; /* set by et_fb_within */
+	const char *noun;   /* set by et_fb_where */
 	uint32_t noun_index;
 	enum et_status status;
 };
 
-/* All zeros is an absent table: every field of it is absent. */
+/* All zeros: an absent table. All its fields are absent. */
 struct et_fb_table {
-	uint32_t at;       /* where it lies in the buffer; 0 = absent */
-	uint32_t vtable;   /* where its vtable lies */
+	uint32_t at;       /* offset in the buffer; 0: absent */
+	uint32_t vtable;   /* its vtable's offset in the buffer */
 	uint16_t n_vtable; /* bytes of the vtable */
 };
 
-/* All zeros is an absent vector, which has no items. */
+/* All zeros: an absent vector. It has no items. */
 struct et_fb_vector {
-	const uint8_t *items; /* n * item_bytes of them, any alignment; NULL = absent */
+	const uint8_t *items; /* n * item_bytes bytes, any alignment; NULL: absent */
 	uint32_t n;
 	uint32_t item_bytes;
 };
 
-/* chars[n] is a NUL within the buffer. NULL if absent. */
+/* chars[n] is a NUL within the buffer. NULL: absent. */
 struct et_fb_string {
 	const char *chars;
 	uint32_t n;
@@ -82,28 +80,28 @@ struct et_fb_string {
 
 /* --- the reader ------------------------------------------------------------------------------- */
 
-/* Whether the buffer carries the four characters @identifier (bytes 4 to 7). */
+/* Whether bytes 4 to 7 of the buffer are the four characters @identifier. */
 bool et_fb_has_identifier(const uint8_t *bytes, size_t n_bytes, const char *identifier);
 
-/* Begin, and return the root table. @bytes must stay as they are while the reader is used. @identifier:
- * four characters the buffer must carry, or NULL to accept any. @diag may be NULL. On failure the root is
- * absent and et_fb_status says why. */
+/* Start reading, and return the root table. @bytes must not change while the reader is used. @identifier: four
+ * characters that the buffer must have, or NULL for any. @diag may be NULL. On failure the root is absent and
+ * et_fb_status says why. */
 struct et_fb_table et_fb_open(struct et_fb *ret_fb, const uint8_t *bytes, size_t n_bytes, const char *identifier,
 	struct et_diag *diag);
 
-/* ET_OK, or what was given to the first et_fb_fail (ET_E_INVALID_PROGRAM for whatever the reader found). */
+/* ET_OK, or the status of the first failure (ET_E_INVALID_PROGRAM if the reader itself found it). */
 enum et_status et_fb_status(const struct et_fb *fb);
 
-/* What is being read, for the sentence: "value 12: …". @noun must outlive the reader; NULL = nothing. */
+/* Say what is being read, for error texts: "value 12: …". @noun must outlive the reader; NULL: nothing. */
 void et_fb_where(struct et_fb *fb, const char *noun, uint32_t index);
-/* And what that is part of: "forward: value 12: …". @name must outlive the reader; NULL = nothing. */
+/* Say what that is part of: "forward: value 12: …". @name must outlive the reader; NULL: nothing. */
 void et_fb_within(struct et_fb *fb, const char *name);
 
-/* The decoder's own complaint: sticks like the reader's. Returns the status that sticks. */
+/* Report the decoder's own error: it sticks like the reader's. Returns the status that sticks. */
 enum et_status et_fb_fail(struct et_fb *fb, enum et_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Zeros from @pool, for what is read; NULL if the reader has failed, or fails for want of memory. */
+/* Zeroed memory from @pool, for what is read. NULL if the reader has failed, or fails now for lack of memory. */
 void *et_fb_array(struct et_fb *fb, struct et_pool *pool, size_t n, size_t item_bytes);
 #define ET_FB_NEW_ARRAY(fb, pool, type, n) ((type *)et_fb_array(fb, pool, n, sizeof(type)))
 
@@ -116,7 +114,7 @@ static inline bool et_fb_is_absent(struct et_fb_table table)
 /* Whether the table has the field at all. */
 bool et_fb_has(const struct et_fb *fb, struct et_fb_table table, uint32_t field);
 
-/* Scalars: the value, or @absent where the field is. */
+/* Scalars: the value, or @absent if the field is absent. */
 uint8_t et_fb_u8(struct et_fb *fb, struct et_fb_table table, uint32_t field, uint8_t absent);
 uint16_t et_fb_u16(struct et_fb *fb, struct et_fb_table table, uint32_t field, uint16_t absent);
 uint32_t et_fb_u32(struct et_fb *fb, struct et_fb_table table, uint32_t field, uint32_t absent);
@@ -139,7 +137,7 @@ static inline int64_t et_fb_i64(struct et_fb *fb, struct et_fb_table table, uint
 	return (int64_t)et_fb_u64(fb, table, field, (uint64_t)absent);
 }
 
-/* Floats lie as the integers of their bits. */
+/* A float's bits are stored as an integer. */
 static inline float et_float_of(uint32_t bits)
 {
 	float value;
@@ -152,7 +150,7 @@ static inline double et_double_of(uint64_t bits)
 	memcpy(&value, &bits, sizeof value);
 	return value;
 }
-/* 0 where the field is absent: all bits of it are. */
+/* 0 if the field is absent. */
 static inline float et_fb_f32(struct et_fb *fb, struct et_fb_table table, uint32_t field)
 {
 	return et_float_of(et_fb_u32(fb, table, field, 0));
@@ -166,20 +164,20 @@ static inline double et_fb_f64(struct et_fb *fb, struct et_fb_table table, uint3
 struct et_fb_table et_fb_table(struct et_fb *fb, struct et_fb_table table, uint32_t field);
 /* @item_bytes: 1, 2, 4, 8, or the size of a struct; 4 for tables and strings. */
 struct et_fb_vector et_fb_vector(struct et_fb *fb, struct et_fb_table table, uint32_t field, uint32_t item_bytes);
-/* A vector of bytes that will not be walked here: constants, payloads. */
+/* A vector of bytes that the decoder will not walk: constants, payloads. */
 struct et_fb_vector et_fb_blob(struct et_fb *fb, struct et_fb_table table, uint32_t field);
-/* A vector of which only a few items will be looked at each time it is asked for. */
+/* A vector of which the decoder reads only a few items per call. */
 struct et_fb_vector et_fb_vector_unwalked(struct et_fb *fb, struct et_fb_table table, uint32_t field,
 	uint32_t item_bytes);
 struct et_fb_string et_fb_string(struct et_fb *fb, struct et_fb_table table, uint32_t field);
 
 /* --- items of a vector ------------------------------------------------------------------------ */
-/* @index must be below n and the width the vector's: anything else is a failure of the reader. */
+/* @index must be below n, and the width must be the vector's; otherwise the reader fails. */
 
 uint8_t et_fb_u8_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index);
 uint32_t et_fb_u32_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index);
 uint64_t et_fb_u64_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index);
-/* All of them, into @ret_items, which has room for n; left as it is on failure. */
+/* Read all items into @ret_items, which has room for n. Unchanged on failure. */
 void et_fb_u32s(struct et_fb *fb, struct et_fb_vector vector, uint32_t *ret_items);
 
 static inline int32_t et_fb_i32_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reading layouts.
  *
- * What must always be true: whoever has one can multiply its sizes without looking, and knows that its arrays are as long
- * as it has dimensions. What its bytes are is not known here; each file keeps them elsewhere. */
+ * What must always be true: sizes of a layout can be multiplied without overflow, and its arrays have as many
+ * entries as it has dimensions. The tensor's bytes are not read here; each file format stores them elsewhere. */
 #include "runtime/program/layout.h"
 
 #include "runtime/base/checked.h"
@@ -22,7 +22,7 @@ bool et_layout_read(struct et_fb *fb, struct et_fb_table table, const struct et_
 		et_fb_fail(fb, status, "the tensor has %u dimensions, %d are the most", sizes.n, ET_MAX_DIMS);
 	else if (order.n != sizes.n)
 		et_fb_fail(fb, status, "%u dimensions, but a dim order of %u", sizes.n, order.n);
-	/* one behind the other */
+	/* sizes and dim order in one allocation */
 	int32_t *own_sizes = et_fb_array(fb, pool, sizes.n, sizeof *own_sizes + sizeof(uint8_t));
 	if (!own_sizes)
 		return false;

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Program: opening, references, look-ups.
  *
- * A `.pte` begins with a FlatBuffer; behind its identifier may lie an extended header (`eh00`) that says how
- * long the FlatBuffer is and where the segments behind it begin: constants, initial values, payloads, named
- * data. A file without that header is all FlatBuffer and has no segments.
+ * A `.pte` begins with a FlatBuffer. Behind its identifier there may be an extended header (`eh00`): the length of the
+ * FlatBuffer, and where the segments behind it begin (constants, initial values, payloads, named data). A file without
+ * that header consists of the FlatBuffer only and has no segments.
  *
- * What must always be true:
- * - A Program that was opened holds no offset, count or index that has not been checked; nobody behind this
- *   reader checks one again. All decoded memory is in one pool, the Program struct too, so that a failure at
- *   any point frees the pool and has cleaned up.
- * - Segments are checked against the file, and a user of a segment against the segment.
- * - After et_program_open only constants, initial values, payloads and named data are read from the file.
+ * What must always be true: - An opened Program holds no offset, count or index that was not checked, so no later code
+ * checks one again. All
+ *   decoded memory lies in one pool, the Program struct too, so a failure at any point only frees the pool.
+ * - Segments are checked against the file, and each use of a segment against the segment. - After et_program_open only
+ * constants, initial values, payloads and named data are read from the file.
  *
- * Stack traces and the Python containers' descriptions in the file are not read: nothing here needs them.
- * The methods are decoded in program_method.c and program_values.c. */
+ * Stack traces and the descriptions of Python containers in the file are not read: nothing here needs them.
+ * program_method.c and program_values.c decode the methods; program_shared.c finds shared mutable buffers. */
 #include "runtime/program/program_internal.h"
 #include "runtime/base/checked.h"
 #include "runtime/program/bundle.h"
@@ -27,7 +26,7 @@ enum {
 	HEADER_SEGMENT_BASE = HEADER_AT + 16,
 	HEADER_SEGMENT_BYTES = HEADER_AT + 24,
 	HEADER_END = HEADER_AT + 32,
-	SHORTEST_HEADER = 24, /* without the segments' size, which came with 1.0 */
+	SHORTEST_HEADER = 24, /* without the segments' size, which ExecuTorch 1.0 added */
 	SHORTEST_HEADER_WITH_SIZE = 32,
 };
 
@@ -76,7 +75,7 @@ struct et_segment *et_program_segment(struct et_program_reader *reader, uint32_t
 	return &reader->program->segments[index];
 }
 
-/* The lengths that the extended header gives, or those of a file without one. */
+/* Read the lengths from the extended header; without a header the FlatBuffer is the whole file. */
 static enum et_status read_header(struct et_program *program, size_t *ret_n_flatbuffer, size_t *ret_segment_base,
 	struct et_diag *diag)
 {
@@ -90,7 +89,8 @@ static enum et_status read_header(struct et_program *program, size_t *ret_n_flat
 	uint64_t base = et_load_u64(bytes + HEADER_SEGMENT_BASE);
 	uint64_t n_segment_bytes = 0;
 	if (length < SHORTEST_HEADER)
-		return et_fail(diag, ET_E_INVALID_PROGRAM, "the extended header's length is %u", length);
+		return et_fail(diag, ET_E_INVALID_PROGRAM,
+			"the extended header's length is %u, at least %d is expected", length, SHORTEST_HEADER);
 	if (length >= SHORTEST_HEADER_WITH_SIZE && program->n_bytes >= HEADER_END)
 		n_segment_bytes = et_load_u64(bytes + HEADER_SEGMENT_BYTES);
 	if (n_flatbuffer > program->n_bytes || !et_in_range(base, n_segment_bytes, program->n_bytes))
@@ -109,11 +109,12 @@ static void read_segments(struct et_program_reader *reader, struct et_fb_table r
 	struct et_fb *fb = &reader->fb;
 	struct et_program *program = reader->program;
 	struct et_fb_vector vector = et_fb_vector(fb, root, PROGRAM_SEGMENTS, 4);
-	/* Without a base there is nothing for them to refer to; whoever needs one is refused then. */
+	/* without a base there are no segments to refer to; a later reference to one is refused */
 	if (base == 0)
 		return;
 	program->segments = READER_NEW_ARRAY(reader, struct et_segment, vector.n);
-	size_t n_left = program->n_bytes - base; /* what is made of segments is in proportion to the file, then */
+	/* this keeps the memory that is made from segments in proportion to the file */
+	size_t n_left = program->n_bytes - base;
 	for (uint32_t i = 0; i < vector.n && fb->status == ET_OK; i++) {
 		et_fb_where(fb, "segment", i);
 		struct et_fb_table table = et_fb_table_at(fb, vector, i);
@@ -139,7 +140,7 @@ static void read_segments(struct et_program_reader *reader, struct et_fb_table r
 		program->n_segments = vector.n;
 }
 
-/* Find where constants lie. One offset alone is the reserved entry 0: there are no constants then. */
+/* Find where constants lie. A single offset is the reserved entry 0: there are no constants then. */
 static void read_constants(struct et_program_reader *reader, struct et_fb_table root)
 {
 	struct et_fb *fb = &reader->fb;
@@ -164,7 +165,7 @@ static void read_constants(struct et_program_reader *reader, struct et_fb_table 
 	reader->constant_offsets = offsets;
 }
 
-/* Of a key that is there twice the lower segment is found. */
+/* Read the keys of named data. If a key occurs twice, look-ups find the lower segment. */
 static void read_named_data(struct et_program_reader *reader, struct et_fb_table root)
 {
 	struct et_fb *fb = &reader->fb;
@@ -193,7 +194,8 @@ static void read_named_data(struct et_program_reader *reader, struct et_fb_table
 	program->n_named = vector.n;
 }
 
-/* Keep no more of @method than its name and what has just failed, if that is not the file's fault: the others may run. */
+/* The method cannot run here, but the file is not broken: keep only the method's name and the reason, so that the
+ * other methods may run. */
 static void refuse_alone(struct et_program_reader *reader, struct et_method_spec *method)
 {
 	struct et_fb *fb = &reader->fb;
@@ -242,7 +244,7 @@ static void count_segments(struct et_program *program)
 	}
 }
 
-/* Fill @program, which has its bytes already. */
+/* Fill @program, whose bytes are set already. */
 static enum et_status read_program(struct et_program *program, struct et_pool *pool, struct et_diag *diag)
 {
 	size_t n_flatbuffer, base;
@@ -310,7 +312,7 @@ struct et_program *et_program_unref(struct et_program *program)
 		return NULL;
 	if (program->source.release)
 		program->source.release(program->source.owner);
-	struct et_pool pool = program->pool; /* it holds the program itself */
+	struct et_pool pool = program->pool; /* the program itself lies in this pool */
 	et_pool_deinit(&pool);
 	return NULL;
 }
@@ -334,71 +336,6 @@ const struct et_method_spec *et_program_find_method(const struct et_program *pro
 			return &program->methods[i];
 	}
 	return NULL;
-}
-
-static bool is_there(const struct et_value_spec *value)
-{
-	return value->tag == ET_TAG_TENSOR && value->tensor->arena == ET_SHARED_ARENA;
-}
-
-/* Whether @method has an input in the shared arena, which then is none. */
-static bool takes_there(const struct et_method_spec *method)
-{
-	for (uint32_t i = 0; i < method->n_inputs; i++)
-		if (is_there(&method->values[method->inputs[i]]))
-			return true;
-	return false;
-}
-
-/* Whether @method has a tensor in the shared arena; initial values of those into @bytes, or (NULL) nowhere, and their bytes
- * added to *n_initial. */
-static bool begin_shared(const struct et_method_spec *method, uint8_t *bytes, uint64_t *n_initial)
-{
-	bool has_any = false;
-	for (uint32_t i = 0; i < method->n_values; i++) {
-		if (!is_there(&method->values[i]))
-			continue;
-		const struct et_tensor_spec *tensor = method->values[i].tensor;
-		has_any = true;
-		if (!tensor->constant)
-			continue;
-		if (bytes)
-			memcpy(bytes + tensor->offset, tensor->constant, tensor->n_bytes);
-		et_add_up(n_initial, tensor->n_bytes);
-	}
-	return has_any;
-}
-
-size_t et_program_shared_bytes(const struct et_program *program, const struct et_method_spec *method,
-	uint64_t *ret_n_initial)
-{
-	uint64_t n_initial = 0;
-	uint32_t n_sharing = 0;
-	const struct et_method_spec *other = program->methods;
-	if (method->n_arenas != ET_SHARED_ARENA + 1)
-		return 0;
-	size_t n_bytes = method->arena_bytes[ET_SHARED_ARENA];
-	for (; other < program->methods + program->n_methods; other++) {
-		if (other->why_not || other->n_arenas <= 1) /* arena 0 is none */
-			continue;
-		if (other->n_arenas != method->n_arenas || other->arena_bytes[ET_SHARED_ARENA] != n_bytes ||
-			takes_there(other))
-			return 0;
-		begin_shared(other, NULL, &n_initial);
-		n_sharing++;
-	}
-	if (n_sharing < 2 || !begin_shared(method, NULL, &n_initial))
-		return 0;
-	*ret_n_initial = n_initial;
-	return n_bytes;
-}
-
-void et_program_begin_shared(const struct et_program *program, const struct et_method_spec *method, uint8_t *bytes)
-{
-	uint64_t n_initial = 0;
-	for (uint32_t i = 0; i < program->n_methods; i++)
-		begin_shared(&program->methods[i], bytes, &n_initial);
-	begin_shared(method, bytes, &n_initial);
 }
 
 enum et_status et_program_find_named_data(const struct et_program *program, const char *key, const uint8_t **ret_bytes,

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the parts of the program reader share: the Program itself, one opening in progress, and the field
- * numbers of the schema. Included by program*.c and by the tests that write programs. */
+/* Shared by the parts of the program reader: the Program itself, the state of one opening, and the field numbers of
+ * the schema. Only program*.c and the tests that write programs include this. */
 #ifndef RUNTIME_PROGRAM_PROGRAM_INTERNAL_H
 #define RUNTIME_PROGRAM_PROGRAM_INTERNAL_H
 
 #include "runtime/base/ref.h"
-#include "runtime/base/sort.h"
+#include "runtime/base/names.h"
 #include "runtime/program/flatbuffer.h"
 #include "runtime/program/program.h"
 
-/* A piece of the file behind the FlatBuffer; checked to lie within. */
+/* A part of the file behind the FlatBuffer; checked to lie within the file. */
 struct et_segment {
 	size_t offset; /* from the program's first byte */
 	size_t n_bytes;
-	bool has_constants, has_payload, has_named_data; /* what refers to it, for the statistics */
+	bool has_constants, has_payload, has_named_data; /* kinds of data that refer to it, for the statistics */
 };
 
 struct et_program {
@@ -21,46 +21,47 @@ struct et_program {
 	struct et_pool pool; /* everything decoded, this struct too */
 	struct et_source source;
 	const struct et_external_data *external;
-	const uint8_t *bytes; /* the program's own, within the source */
+	const uint8_t *bytes; /* the program's own bytes, within the source */
 	size_t n_bytes;
 	struct et_method_spec *methods;
 	uint32_t n_methods;
 	struct et_segment *segments;
 	uint32_t n_segments;
-	struct et_name *named; /* named data: keys, sorted, and their segments */
+	struct et_name *named; /* keys of the named data, sorted; index: the segment */
 	uint32_t n_named;
 	struct et_program_stats stats;
 };
 
-/* One opening. Everything that fails sticks to fb. */
+/* The state of one opening. Every failure sticks to fb. */
 struct et_program_reader {
 	struct et_fb fb;
-	struct et_diag diag;  /* fb's */
-	struct et_pool *pool; /* the program's */
+	struct et_diag diag;  /* fb's diagnosis */
+	struct et_pool *pool; /* the program's pool */
 	struct et_program *program;
-	struct et_delegate_spec *delegates; /* of the method in progress */
-	size_t n_payload_bytes;             /* of all delegates, however many share a payload */
-	/* Constants lie in one segment at offsets[i], or (deprecated) inline in buffers[i]. */
+	struct et_delegate_spec *delegates; /* delegates of the method in progress */
+	size_t n_payload_bytes;             /* sum over all delegates; a shared payload counts for each */
+	/* Constant i lies in one segment at offsets[i], or (deprecated) inline in buffers[i]. */
 	struct et_fb_vector constant_offsets;
 	uint32_t constant_segment;
 	struct et_fb_vector constant_buffers;
-	struct et_fb_vector mutable_segments; /* of SubsegmentOffsets */
+	struct et_fb_vector mutable_segments; /* SubsegmentOffsets */
 	struct et_fb_vector inline_payloads;
 };
 
-/* Decode the values of @method into it. Its name and arenas are there already. */
+/* Decode the values of @method. Its name and arenas are set already. */
 void et_program_read_values(struct et_program_reader *reader, struct et_fb_table plan, struct et_method_spec *method);
-/* Decode one method whole, values and all. */
+/* Decode one whole method, values included. */
 void et_program_read_method(struct et_program_reader *reader, struct et_fb_table plan, struct et_method_spec *method);
 
-/* The bytes of a segment, or NULL with the failure noted. */
+/* The segment with this index, or NULL after a failure of the reader. */
 struct et_segment *et_program_segment(struct et_program_reader *reader, uint32_t index);
-/* A copy that outlives the file's bytes; NULL for an absent string, or with the failure noted. */
+/* A copy that outlives the file's bytes; NULL for an absent string, or after a failure of the reader. */
 const char *et_program_string(struct et_program_reader *reader, struct et_fb_string string);
-/* Number @number of a list of @what ("argument") is @slot: false, and a failure, unless that is below @n_values. */
+/* Check that @value_index is below @n_values. False: the reader fails, and the text names entry @number of a list of
+ * @what ("argument"). */
 bool et_program_value_index(struct et_program_reader *reader, int64_t value_index, uint32_t n_values, const char *what,
 	uint32_t number, uint32_t *ret_slot);
-/* Indexes of values, all checked to be below @n_values. @what: "argument". */
+/* Read value indices and check that all are below @n_values. @what: "argument". */
 const uint32_t *et_program_value_indices(struct et_program_reader *reader, struct et_fb_vector vector,
 	uint32_t n_values, const char *what);
 
@@ -100,7 +101,7 @@ enum {
 	/* NonConstBufferDevice */
 	ARENA_DEVICE_INDEX = 0,
 	ARENA_DEVICE_TYPE,
-	/* EValue: a union takes two fields */
+	/* EValue: a union has two fields */
 	EVALUE_TYPE = 0,
 	EVALUE_VALUE,
 	/* Int, Bool, Double, String, and all lists */

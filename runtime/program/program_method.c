@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One method: its arenas, values, operators, delegates and instructions.
  *
- * A method's instructions come in chains that run one after the other, and a jump's destination counts from
- * its own chain's start. Here they are one array: destinations are mapped into it, and a jump to a chain's
- * end becomes one to the next chain's start (or to n_instructions, the end).
+ * A method's instructions come in chains, which run one after the other; a jump's destination counts from the start of
+ * its own chain. Here all chains are one array: destinations become indices into it, and a jump to a chain's end
+ * becomes a jump to the next chain's start (or to n_instructions, the end).
  *
- * What must always be true: every index in what is decoded (of a value, operator, delegate, instruction)
- * exists. Whether an operator's arguments fit it is not known here; the Plan checks that. */
+ * What must always be true: every decoded index (of a value, operator, delegate, instruction) exists. Whether
+ * arguments fit their operator is not checked here; the Plan does that. */
 #include "runtime/program/program_internal.h"
 #include "runtime/base/checked.h"
 
@@ -14,8 +14,8 @@
 
 enum { PAYLOAD_INLINE, PAYLOAD_SEGMENT };
 
-/* Delegates may share a payload, as an exporter lets equal ones; each is compiled for itself. Beyond so many times the file's
- * size a program is made to waste time. */
+/* Delegates may share a payload (exporters emit equal payloads once), but each delegate compiles it again. A program
+ * whose delegates add up to more than this many times the file's size is made to waste time. */
 enum { MOST_SHARED = 64 };
 
 static void read_arenas(struct et_program_reader *reader, struct et_fb_table plan, struct et_method_spec *method)
@@ -166,7 +166,7 @@ static void read_delegates(struct et_program_reader *reader, struct et_fb_table 
 	method->n_delegates = vector.n;
 }
 
-/* A list of one or two slots, made of scalar fields. */
+/* Read one or two scalar fields as a list of value indices. */
 static void read_fixed_args(struct et_program_reader *reader, struct et_fb_table table, uint32_t n_args,
 	uint32_t n_values, struct et_instruction_spec *instruction)
 {
@@ -178,7 +178,7 @@ static void read_fixed_args(struct et_program_reader *reader, struct et_fb_table
 	instruction->n_args = n_args;
 }
 
-/* A call's operator or delegate, and its arguments. */
+/* Read a call's operator or delegate, and its arguments. */
 static void read_call(struct et_program_reader *reader, struct et_fb_table table, uint32_t n_callees, const char *what,
 	uint32_t n_values, struct et_instruction_spec *instruction)
 {
@@ -198,7 +198,7 @@ static void read_call(struct et_program_reader *reader, struct et_fb_table table
 	instruction->n_args = args.n;
 }
 
-/* @first: the index of the chain's first instruction; @n_chain: how many it has. */
+/* @first: index of the chain's first instruction; @n_chain: number of instructions in the chain. */
 static void read_instruction(struct et_program_reader *reader, struct et_fb_table table,
 	const struct et_method_spec *method, uint32_t first, uint32_t n_chain, struct et_instruction_spec *instruction)
 {
@@ -270,7 +270,7 @@ static void read_chains(struct et_program_reader *reader, struct et_fb_table pla
 	method->n_instructions = (uint32_t)n;
 }
 
-/* The values that the caller gives or gets. */
+/* Read the value indices of the inputs or outputs. */
 static const uint32_t *read_ends(struct et_program_reader *reader, struct et_fb_table plan, uint32_t field,
 	const struct et_method_spec *method, const char *what, uint32_t *ret_n)
 {

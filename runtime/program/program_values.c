@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The value table of one method: scalars, tensors, lists.
  *
- * A tensor's bytes come from one of these:
+ * A tensor's bytes come from one of these places:
  *     data_buffer_idx > 0, no allocation     a constant of the file
  *     allocation, data_buffer_idx = 0        an arena
  *     allocation, data_buffer_idx > 0        an arena, with an initial value in the file
- *     neither                                nobody yet: an input, an output, a placeholder
- * and where the tensor's extra information says EXTERNAL, the constant or the initial value comes from
- * outside by name, and data_buffer_idx means nothing.
+ *     neither                                no memory yet: an input, an output, a placeholder
+ * If the tensor's extra information says EXTERNAL, the constant or the initial value comes from external data by name,
+ * and data_buffer_idx has no meaning.
  *
- * What must always be true: a planned tensor lies within its arena at its largest, a constant within its
- * segment or buffer, sizes multiply without overflow, strides fit; lists name slots that exist and hold what
- * the list is of. Lists are checked after all values are known, since they may name later ones. */
+ * What must always be true: a planned tensor at its largest sizes lies within its arena, a constant within its
+ * segment or buffer; sizes multiply without overflow, strides fit; items of lists are values that exist and have the
+ * right kind. Lists are checked after all values are read, since they may refer to later values. */
 #include "runtime/program/program_internal.h"
 #include "runtime/base/checked.h"
 #include "runtime/program/layout.h"
@@ -20,7 +20,7 @@
 
 enum { LOCATION_SEGMENT, LOCATION_EXTERNAL };
 
-/* [@offset, + @n_bytes) of a segment as a pointer. */
+/* A pointer to [@offset, @offset + @n_bytes) of a segment. */
 static const uint8_t *segment_range(struct et_program_reader *reader, uint32_t index, uint64_t offset, size_t n_bytes,
 	const char *what)
 {
@@ -72,7 +72,7 @@ static const uint8_t *initial_bytes(struct et_program_reader *reader, struct et_
 		return NULL;
 	}
 	struct et_fb_table table = et_fb_table_at(fb, reader->mutable_segments, (uint32_t)list);
-	/* One item is read here, however often: as cheap as a blob. */
+	/* only one item is read here each time, so this costs no budget, like a blob */
 	struct et_fb_vector offsets = et_fb_vector_unwalked(fb, table, SUBSEGMENT_OFFSETS, 8);
 	if (index >= offsets.n) {
 		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "its initial value is number %u, but there are %u", index,
@@ -118,7 +118,7 @@ static const uint8_t *external_bytes(struct et_program_reader *reader, const str
 	return bytes;
 }
 
-/* Place a planned tensor. */
+/* Read where a planned tensor lies. */
 static void read_allocation(struct et_program_reader *reader, struct et_fb_table allocation,
 	const struct et_method_spec *method, struct et_tensor_spec *spec)
 {
@@ -141,7 +141,7 @@ static void read_allocation(struct et_program_reader *reader, struct et_fb_table
 	spec->offset = (size_t)offset;
 }
 
-/* Type, sizes, dim order and how many bytes they make. */
+/* Read type, sizes and dim order, and compute the number of bytes. */
 static void read_layout(struct et_program_reader *reader, struct et_fb_table table, struct et_tensor_spec *spec)
 {
 	static const struct et_layout_fields fields = { TENSOR_SCALAR_TYPE, TENSOR_SIZES, TENSOR_DIM_ORDER };
@@ -205,7 +205,7 @@ static void read_tensor(struct et_program_reader *reader, struct et_fb_table tab
 		spec->storage = ET_STORAGE_CONSTANT;
 }
 
-/* A list of slots. Only IntList has 64-bit items; -1 is None in an OptionalTensorList. */
+/* Read a list of value indices. Only IntList has 64-bit items; -1 is None in an OptionalTensorList. */
 static void read_value_list(struct et_program_reader *reader, struct et_fb_table table, uint8_t tag, uint32_t n_values,
 	struct et_list_spec *list)
 {
@@ -305,7 +305,7 @@ static void read_value(struct et_program_reader *reader, struct et_fb_table eval
 	}
 }
 
-/* Whether each item of a list is a slot that holds what the list is of. */
+/* Check that each item of a list is a value of the kind that the list needs. */
 static void check_list(struct et_program_reader *reader, const struct et_method_spec *method, uint32_t index)
 {
 	const struct et_value_spec *value = &method->values[index];

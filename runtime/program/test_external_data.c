@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data files made by hand, and the exporter's own where the models folder is beside the checkout. */
+/* Data files made by hand, and the exporter's own files if the models folder is beside the checkout. */
 #include "runtime/program/external_data.h"
 #include "runtime/program/flatbuffer.h"
 #include "tests/support/counting_alloc.h"
@@ -136,7 +136,7 @@ static void test_find(void **state)
 	assert_memory_equal(found, "abc", 3);
 	assert_int_equal(data->find(data->self, "x", NULL, &found, &n_found, &diag), ET_E_NOT_FOUND);
 	assert_string_equal(diag.text, "the data file has nothing of that name");
-	/* not the tensor that is wanted */
+	/* not the expected tensor */
 	assert_int_equal(data->find(data->self, "blob", &spec, &found, &n_found, NULL), ET_E_INVALID_EXTERNAL_DATA);
 	spec.sizes = other;
 	assert_int_equal(data->find(data->self, "w", &spec, &found, &n_found, NULL), ET_E_INVALID_EXTERNAL_DATA);
@@ -192,7 +192,7 @@ static void test_refusals(void **state)
 		size_t n;
 		const char *sentence;
 	} cases[] = {
-		{ 4, 0x31305446, 3, NULL }, /* the same: opens */
+		{ 4, 0x31305446, 3, NULL }, /* the same file: it opens */
 		{ 6, '9', 1, "not a data file of version FT01" },
 		{ 8, 0, 4, "the data file has no header FH01" },
 		{ 12, 39, 4, "the data file has no header FH01" },
@@ -310,7 +310,7 @@ static void test_exported(void **state)
 	free(bytes);
 }
 
-/* With an argument: the files beside the checkout. 77 says to meson that they are not there. */
+/* With an argument: test the files beside the checkout. 77 tells meson that there are none. */
 int main(int argc, char **argv)
 {
 	(void)argv;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The FlatBuffers reader against buffers from the tests' builder and against broken ones. */
+/* The FlatBuffers reader, with buffers from the tests' builder and with broken ones. */
 #include "runtime/program/flatbuffer.h"
 #include "tests/support/fb_build.h"
 
@@ -69,7 +69,7 @@ static void build(struct built *ret)
 	fbb_deinit(&b);
 }
 
-/* Read every field there is; what comes of it matters only where nothing is broken. */
+/* Read every field. The results matter only if nothing is broken. */
 static uint64_t read_all(struct et_fb *fb, struct et_fb_table root)
 {
 	uint64_t sum = 0;
@@ -125,7 +125,7 @@ static void test_reads(void **state)
 	et_fb_u32s(&fb, ints, all);
 	for (uint32_t i = 0; i < 3; i++)
 		assert_int_equal(all[i], et_fb_u32_at(&fb, ints, i));
-	et_fb_u32s(&fb, (struct et_fb_vector){ 0 }, NULL); /* of none, nothing */
+	et_fb_u32s(&fb, (struct et_fb_vector){ 0 }, NULL); /* an absent vector has no items */
 	struct et_fb_vector tables = et_fb_vector(&fb, root, FIELD_TABLES, 4);
 	assert_int_equal(et_fb_u32(&fb, et_fb_table_at(&fb, tables, 1), 0, 0), 77);
 	assert_int_equal(et_fb_u8_at(&fb, et_fb_blob(&fb, root, FIELD_BYTES), 1), 2);
@@ -150,7 +150,7 @@ static void test_absent_fields_give_the_default(void **state)
 		assert_null(et_fb_string(&fb, root, field).chars);
 	}
 	assert_true(et_fb_has(&fb, root, FIELD_U8));
-	/* of an absent table everything is absent */
+	/* every field of an absent table is absent */
 	struct et_fb_table absent = et_fb_table(&fb, root, FIELD_ABSENT);
 	assert_int_equal(et_fb_u32(&fb, absent, 0, 5), 5);
 	assert_int_equal(et_fb_vector(&fb, absent, 0, 4).n, 0);
@@ -167,7 +167,7 @@ static void expect_failure(struct built *built, const char *sentence)
 	assert_int_equal(et_fb_status(&fb), ET_E_INVALID_PROGRAM);
 	if (!strstr(diag.text, sentence))
 		fail_msg("'%s' does not contain '%s'", diag.text, sentence);
-	/* it sticks: everything is absent now */
+	/* the failure sticks: every field is absent now */
 	assert_int_equal(et_fb_u8(&fb, root, FIELD_U8, 3), 3);
 	assert_true(et_fb_is_absent(et_fb_table(&fb, root, FIELD_TABLE)));
 	assert_int_equal(et_fb_vector(&fb, root, FIELD_INTS, 4).n, 0);
@@ -216,7 +216,8 @@ static void test_broken_structure_is_refused(void **state)
 	free(b.bytes);
 }
 
-/* Python's FlatBuffers lets tables of different lengths share a vtable, so the length in it may be too small. */
+/* The FlatBuffers package for Python lets tables of different lengths share a vtable, so the length in it may be too
+ * small. */
 static void test_vtable_of_a_shorter_table(void **state)
 {
 	(void)state;
@@ -267,7 +268,7 @@ static void test_misuse_is_a_failure(void **state)
 	assert_true(et_fb_u64_at(&fb, ints, 0) == 0);
 	assert_int_equal(et_fb_status(&fb), ET_E_INVALID_PROGRAM);
 	uint32_t as_it_was = 7;
-	et_fb_u32s(&fb, ints, &as_it_was); /* the reader has failed: nothing is written, which here would be too much */
+	et_fb_u32s(&fb, ints, &as_it_was); /* the reader has failed: it writes no items; they would be too many here */
 	assert_int_equal(as_it_was, 7);
 	root = et_fb_open(&fb, built.bytes, built.n_bytes, NULL, NULL);
 	et_fb_u32s(&fb, et_fb_vector(&fb, root, FIELD_INTS, 1), &as_it_was);
@@ -288,13 +289,13 @@ static void test_the_sentence_says_where(void **state)
 	et_fb_where(&fb, "value", 12);
 	assert_int_equal(et_fb_fail(&fb, ET_E_NOT_SUPPORTED, "no %s", "good"), ET_E_NOT_SUPPORTED);
 	assert_string_equal(diag.text, "forward: value 12: no good");
-	/* the first one sticks */
+	/* the first failure sticks */
 	assert_int_equal(et_fb_fail(&fb, ET_E_INTERNAL, "later"), ET_E_NOT_SUPPORTED);
 	assert_string_equal(diag.text, "forward: value 12: no good");
 	free(built.bytes);
 }
 
-/* Twelve levels of vectors, each with 1,000 references to the next: 1000^12 tables for whoever walks. */
+/* Twelve levels of vectors, each with 1,000 references to the next: a walk would visit 1000^12 tables. */
 static uint64_t walk(struct et_fb *fb, struct et_fb_table table)
 {
 	uint64_t n = 1;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Programs that are as they should be: what the reader makes of each part. Refusals are in
- * test_program_refusals.c. */
+/* Correct programs: how the reader decodes each part. Refusals are in test_program_refusals.c. */
 #include "runtime/program/bundle.h"
 #include "runtime/program/program.h"
 #include "tests/support/counting_alloc.h"
@@ -21,7 +20,7 @@ static void release(void *owner)
 	free(owner);
 }
 
-/* Takes @bytes, which came from malloc. */
+/* Takes over @bytes, which came from malloc. */
 static struct et_program *open_with(uint8_t *bytes, size_t n_bytes, const struct et_external_data *external)
 {
 	struct et_allocator allocator = counting_allocator(&counting);
@@ -70,7 +69,7 @@ static void make_all_values(struct make_program *mk)
 	mk_slots(mk, ET_TAG_INT_LIST, MK_ARGS(two, one));
 	mk_doubles(mk, doubles, 2);
 	mk_bools(mk, bools, 3);
-	/* lists may name values that come behind them */
+	/* lists may name later values */
 	mk_slots(mk, ET_TAG_TENSOR_LIST, MK_ARGS(tensor, 12));
 	mk_slots(mk, ET_TAG_OPTIONAL_TENSOR_LIST, MK_ARGS(tensor, -1, 0, 12));
 	mk_tensor(mk, &(struct mk_tensor){ .type = ET_INT64 });
@@ -147,7 +146,7 @@ static void check_constants(bool is_inline)
 	assert_null(v[1].tensor->name);
 	assert_int_equal(v[2].tensor->storage, ET_STORAGE_CONSTANT);
 	assert_int_equal(v[2].tensor->n_bytes, 0);
-	/* where they lie, not copied */
+	/* in place, not copied */
 	const struct et_source *source = et_program_source(program);
 	assert_true(v[0].tensor->constant > source->bytes);
 	assert_true(v[0].tensor->constant < source->bytes + source->n_bytes);
@@ -188,7 +187,7 @@ static void test_no_extended_header(void **state)
 	et_program_unref(program);
 }
 
-/* As the original, with elements as large as there. */
+/* Arenas are numbered as in ExecuTorch, and so large. */
 static void test_all_types(void **state)
 {
 	static const uint8_t n_bytes[] = { 1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, 1, 1, 4, 2, 1, 1, 1, 1, 1, 1, 2, 1, 1,
@@ -238,7 +237,7 @@ static void test_memory_plan(void **state)
 	assert_int_equal(t->dynamism, ET_DYNAMIC_BOUND);
 	assert_int_equal(t->dim_order[3], 1);
 	assert_null(t->constant);
-	/* of no bytes, at the very end */
+	/* no bytes, at the very end */
 	assert_int_equal(method->values[2].tensor->n_bytes, 0);
 	et_program_unref(program);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Real and made files, cut off at every length, with every bit turned over, and with the nth allocation
- * failing: an answer each time, never a crash, and nothing left behind. What still opens is walked.
+/* Real and made files, cut off at every length, with every bit flipped, and with the nth allocation failing: an answer
+ * each time, never a crash, and no leak. If a file still opens, the test walks all of it.
  *
- * The files are in tests/models/small, and what the models folder beside the checkout holds is taken too. */
+ * The files are in tests/models/small, and in the models folder beside the checkout if there is one. */
 #include "runtime/program/bundle.h"
 #include "runtime/program/flatbuffer.h"
 #include "runtime/program/program.h"
@@ -20,7 +20,7 @@
 
 static uint64_t sink;
 
-/* Open and walk; returns whether it opened. */
+/* Open the file and walk it; returns whether it opened. */
 static bool try_program(const uint8_t *bytes, size_t n_bytes, size_t fail_at, bool *ret_ran_out)
 {
 	struct counting_alloc counting = { .fail_at = fail_at };
@@ -70,7 +70,7 @@ static bool try_both(const uint8_t *bytes, size_t n_bytes)
 	return opened;
 }
 
-/* Every length below @n_bytes, up to @n_steps of them; each in a buffer of its own length. */
+/* Cut the file at every length below @n_bytes, at most @n_steps of them, each in a buffer of exactly that length. */
 static void cut_off(const uint8_t *bytes, size_t n_bytes, size_t n_steps)
 {
 	size_t step = n_bytes / n_steps + 1;
@@ -83,7 +83,7 @@ static void cut_off(const uint8_t *bytes, size_t n_bytes, size_t n_steps)
 	}
 }
 
-/* Every bit of the first @n bytes, up to @n_steps bytes of them. */
+/* Flip every bit of the first @n bytes, at most @n_steps bytes of them. */
 static void turn_bits(uint8_t *bytes, size_t n_bytes, size_t n, size_t n_steps)
 {
 	size_t step = n / n_steps + 1;
@@ -110,7 +110,7 @@ static void run_out(const uint8_t *bytes, size_t n_bytes)
 		assert_true(try_bundle(bytes, n_bytes, n, &ran_out) == !ran_out);
 }
 
-/* NULL if there is no such file. */
+/* NULL: there is no such file. */
 static uint8_t *read_file(const char *folder, const char *name, size_t *ret_n_bytes)
 {
 	char path[512];
@@ -195,7 +195,7 @@ static void test_committed(void **state)
 	}
 }
 
-/* The program within, so that only what the reader reads is turned over. */
+/* The program inside a bundle, so that only bytes that the reader reads are flipped. */
 static void test_shared(void **state)
 {
 	(void)state;
@@ -224,7 +224,7 @@ static void test_shared(void **state)
 	}
 }
 
-/* With an argument: the files beside the checkout. 77 says to meson that they are not there. */
+/* With an argument: test the files beside the checkout. 77 tells meson that there are none. */
 int main(int argc, char **argv)
 {
 	(void)argv;

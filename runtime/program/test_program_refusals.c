@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Programs that must be refused, each with the sentence that says where and what. */
+/* Programs that must be refused, each with the sentence that says where and why. */
 #include "runtime/program/bundle.h"
 #include "runtime/program/program.h"
 #include "runtime/program/program_internal.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* What the first method of @program, alone, is refused with; of it then nothing else is known. */
+/* The refusal of the first method of @program. Nothing else is known of a refused method. */
 static enum et_status refusal_of(const struct et_program *program, struct et_diag *diag)
 {
 	const struct et_method_spec *method = et_program_method_at(program, 0);
@@ -25,8 +25,8 @@ static enum et_status refusal_of(const struct et_program *program, struct et_dia
 	return et_fail(diag, method->refusal, "%s", method->why_not);
 }
 
-/* Open @bytes, which must be refused with @status and a sentence that holds @sentence: whole, or (where they are not at
- * fault) their method. Frees them. */
+/* Open @bytes. Expect @status and a sentence that contains @sentence, for the whole program, or for its method if
+ * the file is not at fault. Frees @bytes. */
 static void expect_with(uint8_t *bytes, size_t n_bytes, const struct et_external_data *external, enum et_status status,
 	const char *sentence)
 {
@@ -109,7 +109,7 @@ static void test_shapes(void **state)
 	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: the tensor has no dim order", MK_FP32, .has_no_dim_order = true);
 }
 
-static void test_what_a_tensor_may_be(void **state)
+static void test_tensor_kinds(void **state)
 {
 	(void)state;
 	EXPECT_TENSOR(ET_E_NOT_SUPPORTED, "forward: value 1: the tensor's shape is DYNAMIC_UNBOUND", MK_FP32,
@@ -213,7 +213,7 @@ static void test_external_tensors(void **state)
 		MK_SIZES(1), .is_external = true);
 }
 
-/* Behind a method that alone is refused the file is read on: what is wrong with it, is. */
+/* The reader continues after a method that is refused alone, and refuses the file for a later mistake. */
 static void test_damage_behind_a_refusal(void **state)
 {
 	(void)state;
@@ -293,7 +293,7 @@ static void test_values_without_a_body(void **state)
 	(void)state;
 	static const struct {
 		uint8_t type;
-		bool is_empty; /* the body is there but holds nothing */
+		bool is_empty; /* the body is there but empty */
 		const char *sentence;
 	} cases[] = {
 		{ 0, true, "forward: value 0: unknown value type 0" },
@@ -471,9 +471,9 @@ static void test_headers(void **state)
 	expect_patched(24, UINT64_MAX, 8, "truncated: the header speaks of");
 	expect_patched(32, UINT64_MAX, 8, "truncated: the header speaks of");
 	expect_patched(16, 4, 8, "4 bytes are too few for a FlatBuffer");
-	/* a base of 0 says that there are no segments, and some are needed */
+	/* a base of 0 says that there are no segments, but some are needed */
 	expect_patched(24, 0, 8, "segment 2 is referred to, but there are 0");
-	/* segments that the size does not count, beyond the file */
+	/* segments that the size does not include, beyond the file */
 	size_t n_bytes;
 	uint8_t *bytes = small_program(&n_bytes);
 	uint64_t base = et_load_u64(bytes + 24);
@@ -512,7 +512,7 @@ static void test_constants_in_two_places(void **state)
 	expect_bytes(bytes, n_bytes, ET_E_INVALID_PROGRAM, "constants are both in a segment (2) and inline (1)");
 }
 
-/* A plan of which one list is missing at a time. */
+/* A plan that lacks one list at a time. */
 static void test_missing_lists(void **state)
 {
 	(void)state;
@@ -566,7 +566,7 @@ static void test_missing_lists(void **state)
 	}
 }
 
-/* Each delegate is compiled for itself, so a file could make many times its size of them. */
+/* Each delegate is compiled separately, so many delegates could share a payload to multiply the file's size. */
 static void test_shared_payloads(void **state)
 {
 	(void)state;
@@ -597,7 +597,7 @@ static void test_shared_payloads(void **state)
 	}
 }
 
-/* Each of two segments is all of the data: with a thousand of them a small file would be as good as a large one. */
+/* Two segments each cover all of the data: with a thousand of them a small file would cost as much as a large one. */
 static void test_overlapping_segments(void **state)
 {
 	(void)state;
@@ -613,7 +613,7 @@ static void test_overlapping_segments(void **state)
 	expect_invalid(&mk, "segment 1: segments overlap: they are more than the file");
 }
 
-/* A delegate whose payload is where nothing is. */
+/* A delegate with a reference to a payload that does not exist. */
 static void test_payloads(void **state)
 {
 	(void)state;
@@ -667,7 +667,7 @@ static void test_payloads(void **state)
 	expect_invalid(&mk, "forward: delegate 0: compile spec 0 has no key");
 }
 
-/* One tensor with a name of 60 kB, referred to as value a thousand times over. */
+/* One tensor with a name of 60 kB; a thousand values refer to it. */
 static void test_sharing(void **state)
 {
 	(void)state;
@@ -706,7 +706,7 @@ static void expect_bundle(uint8_t *bytes, size_t n_bytes, enum et_status status,
 	assert_int_equal(counting.n_live, 0);
 }
 
-/* The one place in @bytes that holds @pattern. */
+/* The only place in @bytes with @pattern. */
 static uint8_t *find_bytes(uint8_t *bytes, size_t n_bytes, const void *pattern, size_t n)
 {
 	uint8_t *found = NULL;
@@ -731,7 +731,7 @@ static void test_bundles(void **state)
 	uint8_t *data = find_bytes(bytes, n_bytes, input, sizeof input);
 	put(data - 4, 11, 4);
 	expect_bundle(bytes, n_bytes, ET_E_INVALID_PROGRAM,
-		"forward: bundled input 0: 11 bytes of data for a tensor of 12");
+		"forward: bundled input 0: 11 bytes of data for a tensor of 12 bytes");
 	put(data - 4, 12, 4);
 	bytes[7] = '7';
 	assert_true(et_bundle_is(bytes, n_bytes));
@@ -739,12 +739,12 @@ static void test_bundles(void **state)
 		"the identifier is 'BP07', not 'BP08': another kind of file, or another version of it");
 	expect_bytes(bytes, n_bytes, ET_E_INVALID_PROGRAM,
 		"the identifier is 'BP07', not 'BP08': another kind of file, or another version of it");
-	/* a program that is none */
+	/* a program that is not valid */
 	bytes = mk_bundle(pte, 3, "forward", input, output, 3, &n_bytes);
 	expect_bytes(bytes, n_bytes, ET_E_INVALID_PROGRAM, "3 bytes are too few for a FlatBuffer");
 	bytes = mk_bundle(pte, 0, "forward", input, output, 3, &n_bytes);
 	expect_bytes(bytes, n_bytes, ET_E_INVALID_PROGRAM, "the bundle holds no program");
-	/* a value of no known type, and cases of no method */
+	/* a value of unknown type, and cases of unknown methods */
 	const struct mk_bundled unknown = { .type = 200 };
 	bytes = mk_bundle_of_numbers(pte, n_program, "forward", &unknown, 1, &n_bytes);
 	expect_bundle(bytes, n_bytes, ET_E_INVALID_PROGRAM, "bundled input 0: unknown value type 200");
@@ -752,7 +752,7 @@ static void test_bundles(void **state)
 	bytes = mk_bundle_of_numbers(pte, n_program, NULL, NULL, 0, &n_bytes);
 	expect_bundle(bytes, n_bytes, ET_E_INVALID_PROGRAM, "it does not name its method");
 	free(bytes);
-	/* a bundle in a bundle */
+	/* a bundle inside a bundle */
 	bytes = mk_bundle(pte, n_program, "forward", input, output, 3, &n_bytes);
 	size_t n_outer;
 	uint8_t *outer = mk_bundle(bytes, n_bytes, "forward", input, output, 3, &n_outer);
@@ -766,7 +766,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_shapes),
-		cmocka_unit_test(test_what_a_tensor_may_be),
+		cmocka_unit_test(test_tensor_kinds),
 		cmocka_unit_test(test_arenas),
 		cmocka_unit_test(test_constants),
 		cmocka_unit_test(test_initial_values),

@@ -118,9 +118,9 @@ static void follow(struct victim *v, const char *line)
 		v->has_run = v->has_run || v->n_running;
 		if (strcmp(from, "running") == 0)
 			v->segment_ms = input.came_ms;
-	} else if (strcmp(line, ": what waited or lay idle is free") == 0) {
+	} else if (strcmp(line, ": closed, its idle objects are free") == 0) {
 		v->idle_ms = input.came_ms;
-	} else if (strcmp(line, ": nothing is left of it") == 0) {
+	} else if (strcmp(line, ": freed") == 0) {
 		v->gone_ms = input.came_ms;
 	}
 }

@@ -394,7 +394,7 @@ class Local(Folder):
             f.write(bytes([byte ^ 1]))
         status, _, err = call(*command)
         self.assertEqual(status, 0)
-        self.assertRegex(err, "not used: it is damaged; it is made again")
+        self.assertRegex(err, "not used \\(damaged\\); it is made again")
         self.assertEqual(output(), expected)
         self.good(*command)
         self.assertEqual(output(), expected)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The core alone: linked with nothing but itself and its floor, given stub tables for all the rest, it opens a
- * program, makes a Plan, a Method and a frame, and runs, out of one static buffer. */
+/* The core alone: linked only with itself and runtime/base, with stub tables for everything else. It opens a
+ * program, makes a Plan, a Method and a frame, and runs, all in one static buffer. */
 #include "runtime/method.h"
 
 #include <stdio.h>
@@ -56,7 +56,7 @@ static void device(const struct et_backend *backend, uint32_t index, struct et_d
 	ret_device->kind = ET_QUEUE_NPU;
 }
 
-/* The delegate needs no memory of its own: its objects are places in the program. */
+/* The delegate needs no memory of its own: its objects are addresses in the program. */
 static enum et_status compile(struct et_backend *backend, const struct et_payload *payload, struct et_model **ret_model,
 	struct et_model_info *ret_info, struct et_diag *diag)
 {
@@ -91,8 +91,6 @@ static enum et_status enqueue(struct et_instance *instance, struct et_evalue *co
 }
 
 static const struct et_delegate_ops ops = {
-	.struct_size = sizeof ops,
-	.interface = ET_DELEGATE_INTERFACE,
 	.id = "StubBackend",
 	.n_devices = n_devices,
 	.device = device,
@@ -156,7 +154,7 @@ int main(int argc, char **argv)
 		CHECK(y[0] == 2 * sum && y[3] == 8 * sum);
 		CHECK(run.n_copied_bytes == 0);
 	}
-	CHECK(buffer.n_used == n_used); /* running took nothing */
+	CHECK(buffer.n_used == n_used); /* the run allocated nothing */
 	printf("%zu bytes of the buffer used\n", buffer.n_used);
 	et_pool_deinit(&scratch);
 	et_frame_free(frame);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A real program with the plain kernels, straight through Plan, Method and run.
+/* A real program with the portable kernels, directly through Plan, Method and run.
  *
- *     test_portable FILE.bpte        exits with 77 where the file is absent
+ *     test_portable FILE.bpte        exits with 77 if the file is absent
  *
- * Every case of the bundle is run on one Method and then on a second, as another client would, in one frame whose
- * activations are full of NaN before each run. So a value that a run relied on but that was no state, or
- * one that two Methods shared, shows as a wrong answer. */
+ * Every case of the bundle runs on one Method and then on a second one, like another client's, in one frame whose
+ * activations are full of NaN before each run. So a value that a run needs but that was not called state, or that
+ * two Methods share by mistake, shows as a wrong result. */
 #include "runtime/program/bundle.h"
 #include "runtime/platform/platform.h"
 #include "runtime/method.h"
@@ -26,7 +26,7 @@ static void complain(const char *what, const char *why)
 	n_failed++;
 }
 
-/* The next number of an array of FP32 or INT64, the types that these programs give. */
+/* The next number of an array of FP32 or INT64, the types of these programs' outputs. */
 static double number_at(const void *data, uint8_t type, size_t i)
 {
 	if (type == ET_INT64) {
@@ -62,7 +62,7 @@ static double compare(const struct et_tensor *got, const struct et_bundle_value 
 	return worst;
 }
 
-/* Inputs of a bundle lie at any alignment; the run copies them then, or wants them aligned. */
+/* Inputs in a bundle may be unaligned. The run copies them, or requires aligned memory. */
 static void *aligned_copy(const void *bytes, size_t n)
 {
 	void *copy = aligned_alloc(64, (n + 127) / 64 * 64);

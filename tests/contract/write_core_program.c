@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes the program that test_core_static runs, to the file named by its argument: n times, the input is added
- * to a state and the result is told. Made with the tests' own writer, which needs a heap; so it is not part of
- * the test. */
+/* Write the program that test_core_static runs, to the file named by its argument. The program adds the input to a
+ * state n times and returns the result. It is made with the tests' writer, which needs a heap; so this is a program
+ * of its own. */
 #include "tests/support/make_program.h"
 
 int main(int argc, char **argv)

@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The core of the runtime is small and asks nothing of a system.
+"""The core of the runtime is small and makes no system calls.
 
     core.py [--limit BYTES] CORE.a BASE.a
 
-CORE holds reader, verifier, Plan, Method and executor. With --limit its text must stay
-below that many bytes. It may call itself, BASE (the floor), and those functions of the
-C library that only look at memory or format a text: no heap, file, thread, clock or
-system call. BASE is held to the same.
+CORE contains reader, verifier, Plan, Method and executor. With --limit its text must stay
+below that many bytes. It may call itself, BASE (the lowest layer, runtime/base), and functions of the
+C library that only read or write memory or format a text: no heap, file, thread, clock or
+system call. The same rule holds for BASE.
 """
 
 import argparse
 import subprocess
 import sys
 
-# Of the C library: memory, strings, formatting into a buffer. Nothing that allocates or asks the kernel.
+# Functions of the C library: memory, strings, formatting into a buffer. None allocates or calls the kernel.
 PURE = {
     "bcmp", "memchr", "memcmp", "memcpy", "memmove", "memset",
     "strchr", "strcmp", "strlen", "strncmp", "strnlen", "strrchr",
     "snprintf", "vsnprintf",
-    # What the compiler makes of those, or puts in by itself.
+    # Names that the compiler substitutes for those, or adds itself.
     "__snprintf_chk", "__vsnprintf_chk", "__memcpy_chk", "__memset_chk", "__stack_chk_fail",
     "_GLOBAL_OFFSET_TABLE_",
 }

@@ -187,7 +187,7 @@ static int count_memory_files(pid_t pid)
 	return n;
 }
 
-/* The daemon's threads. Those for foreign work are as many as had some at one time (daemon/loop/helper.h): the rest
+/* The daemon's threads. Those for foreign work are as many as had some at one time (daemon/base/helper.h): the rest
  * never changes. */
 struct threads {
 	pid_t pid;

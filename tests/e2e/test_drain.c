@@ -72,12 +72,12 @@ static void test_reply_under_way(void **state)
 	struct e2e e;
 	e2e_init(&e);
 	e2e_put_program(&e, "double.pte", e2e_program_double);
-	inf_config_init(&server->config);
-	snprintf(server->config.socket, sizeof(server->config.socket), "%s", e.socket);
-	snprintf(server->config.models, sizeof(server->config.models), "%s", e.models);
-	server->config.manager_socket[0] = server->config.cache[0] = '\0';
-	server->config.workers = 1;
-	server->log = et_platform_log(ET_LOG_WARNING);
+	inf_config_init(&server->context.config);
+	snprintf(server->context.config.socket, sizeof(server->context.config.socket), "%s", e.socket);
+	snprintf(server->context.config.models, sizeof(server->context.config.models), "%s", e.models);
+	server->context.config.manager_socket[0] = server->context.config.cache[0] = '\0';
+	server->context.config.workers = 1;
+	server->context.log = et_platform_log(ET_LOG_WARNING);
 	assert_int_equal(inf_server_init(server), 0);
 
 	struct client client = { .socket = e.socket };
@@ -86,7 +86,7 @@ static void test_reply_under_way(void **state)
 		turn(server);
 	assert_int_equal(client.status, 0);
 
-	struct inf_session *s = ET_CONTAINER_OF(server->sessions.next, struct inf_session, node);
+	struct inf_session *s = ET_CONTAINER_OF(server->context.sessions.next, struct inf_session, node);
 	struct inf_binding *b = inf_table_next(&s->bindings, &(uint32_t){ 0 });
 	assert_non_null(b);
 	lock(&s->channel.lock);
@@ -95,9 +95,9 @@ static void test_reply_under_way(void **state)
 		turn(server);
 	/* out of every queue, not answered */
 	struct inf_pool_stats stats;
-	inf_pool_stats(server->queues.pools[0], &stats);
+	inf_pool_stats(server->context.queues.pools[0], &stats);
 	assert_int_equal(stats.n_waiting, 0);
-	assert_int_equal(server->n_unanswered, 1);
+	assert_int_equal(server->context.n_unanswered, 1);
 	inf_server_drain(server);
 	for (int i = 0; i < 3; i++)
 		turn(server);

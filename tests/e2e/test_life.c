@@ -498,7 +498,7 @@ static void run_once(struct e2e *e, const char *model)
 	inferd_close(d);
 }
 
-/* What the budget counts is what the kernel says; where all but the contexts fit, these are in the way, are named, and
+/* What the budget counts is what the kernel says; where all but the instances fit, these are in the way, are named, and
  * go again. */
 static void test_memory_is_counted(void **state)
 {
@@ -519,7 +519,7 @@ static void test_memory_is_counted(void **state)
 	uint64_t grown = anonymous_bytes(e.pid) - before;
 	e2e_until(&e, note_counted, &counted);
 	uint64_t n = counted.n_used - counted.n_file; /* which lies in a file */
-	print_message("%llu bytes counted besides the file, %llu bytes grown, %llu of contexts\n",
+	print_message("%llu bytes counted besides the file, %llu bytes grown, %llu of instances\n",
 		(unsigned long long)n, (unsigned long long)grown, (unsigned long long)counted.n_instances);
 	assert_true(counted.n_instances > 0);
 #ifndef INF_SANITIZED /* whose allocator keeps more */
@@ -534,7 +534,7 @@ static void test_memory_is_counted(void **state)
 	e2e_start(&e, config);
 	struct inferd *d = e2e_connect(&e);
 	assert_int_equal(inferd_method_open(d, &m, "net", NULL), -INFERD_RESOURCE_EXHAUSTED);
-	if (!strstr(inferd_error(d), "contexts ") || !strstr(inferd_error(d), "of the memory budget of"))
+	if (!strstr(inferd_error(d), "instances ") || !strstr(inferd_error(d), "of the memory budget of"))
 		fail_msg("%s", inferd_error(d));
 	inferd_close(d);
 	e2e_until(&e, uses_nothing, NULL);

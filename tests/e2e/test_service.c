@@ -220,7 +220,7 @@ static void test_options(void **state)
 		{ { "inferd", "--check", "--config", good }, 0, "" },
 		{ { "inferd", "--check", "--config", good, "--workers", "x" }, 2, "--workers: 'x'" },
 		{ { "inferd", "--config", unknown, "--socket", "/nonexistent/s" }, 1,
-			"backends: there is none called 'acme'; a plug-in has its name from its section" },
+			"backends: no backend is called 'acme'; a plug-in gets its name from its section" },
 		{ { "inferd", "--config", "/nonexistent" }, 1,
 			"the configuration /nonexistent can't be read: No such file" },
 		{ { "inferd", "--socket", "" }, 2, "--socket: it can't be empty" },
@@ -251,7 +251,7 @@ static void test_mistakes_that_do_not_matter(void **state)
 	assert_non_null(strstr(out, "find no model: /nonexistent/models: No such file or directory"));
 	/* not user 0, as that number cut to a uid's size would be */
 	assert_non_null(strstr(out, "[user 4294967296]: there is no such user"));
-	assert_non_null(strstr(out, "model cat: it can't be loaded: it is to run on 'acme'"));
+	assert_non_null(strstr(out, "model cat: it can't be loaded: its section asks for backend 'acme'"));
 	args[8] = e.models;
 	assert_int_equal(run_until(args, "no model yet in", out, sizeof(out)), 0);
 	e2e_deinit(&e);

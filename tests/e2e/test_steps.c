@@ -58,13 +58,13 @@ static void begin(struct world *w, uint64_t memory_budget)
 			{ .run = gate_run, .done = gate_done }, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER } };
 	e2e_init(&w->e);
 	e2e_put_program(&w->e, "double.pte", e2e_program_double);
-	inf_config_init(&server->config);
-	snprintf(server->config.socket, sizeof(server->config.socket), "%s", w->e.socket);
-	snprintf(server->config.models, sizeof(server->config.models), "%s", w->e.models);
-	server->config.manager_socket[0] = server->config.cache[0] = '\0';
-	server->config.workers = 1;
-	server->config.memory_budget = memory_budget;
-	server->log = et_platform_log(ET_LOG_ERROR);
+	inf_config_init(&server->context.config);
+	snprintf(server->context.config.socket, sizeof(server->context.config.socket), "%s", w->e.socket);
+	snprintf(server->context.config.models, sizeof(server->context.config.models), "%s", w->e.models);
+	server->context.config.manager_socket[0] = server->context.config.cache[0] = '\0';
+	server->context.config.workers = 1;
+	server->context.config.memory_budget = memory_budget;
+	server->context.log = et_platform_log(ET_LOG_ERROR);
 	assert_int_equal(inf_server_init(server), 0);
 }
 
@@ -122,7 +122,7 @@ static struct opening of_double(void)
 
 static const struct inf_model *find(const struct world *w, const char *model)
 {
-	const struct et_list_node *models = inf_repository_models(w->server->repository);
+	const struct et_list_node *models = inf_repository_models(w->server->context.repository);
 	for (const struct et_list_node *node = models->next; node != models; node = node->next)
 		if (strcmp(ET_CONTAINER_OF(node, struct inf_model, node)->model, model) == 0)
 			return ET_CONTAINER_OF(node, struct inf_model, node);
@@ -136,9 +136,9 @@ static void test_unload_meets_failure(void **state)
 	bool is_unloaded = false;
 	struct world w;
 	begin(&w, 1); /* byte of memory for models */
-	struct inf_repository *r = w.server->repository;
+	struct inf_repository *r = w.server->context.repository;
 	inf_repository_open(r, &first.open);
-	inf_helper_post(w.server->helper, &w.gate.work, NULL); /* between looking and making */
+	inf_helper_post(w.server->context.helper, &w.gate.work, NULL); /* between looking and making */
 	while (!find(&w, "double"))
 		turn(&w);
 	assert_true(inf_repository_unload(r, "double", unloaded, &is_unloaded));
@@ -166,13 +166,13 @@ static void test_unload_meets_look(void **state)
 		struct world w;
 		begin(&w, 0);
 		e2e_put_program(&w.e, "other.pte", e2e_program_triple);
-		struct inf_repository *r = w.server->repository;
+		struct inf_repository *r = w.server->context.repository;
 		if (is_there)
 			inf_repository_open(r, &first.open);
 		while (is_there && !first.is_done)
 			turn(&w);
-		inf_helper_post(w.server->helper, &w.gate.work, NULL); /* before looking */
-		looking.open.is_anew = true;
+		inf_helper_post(w.server->context.helper, &w.gate.work, NULL); /* before looking */
+		looking.open.must_scan = true;
 		inf_repository_open(r, &looking.open);
 		other.open.model = "other";
 		inf_repository_open(r, &other.open);
@@ -202,7 +202,7 @@ static void test_unload_meets_look(void **state)
 static uint64_t load_double(struct world *w)
 {
 	struct opening open = of_double();
-	inf_repository_open(w->server->repository, &open.open);
+	inf_repository_open(w->server->context.repository, &open.open);
 	while (!open.is_done)
 		turn(w);
 	assert_int_equal(open.status, INF_OK);
@@ -223,10 +223,10 @@ static void test_room_is_waited_for(void **state)
 	e2e_put_program(&w.e, "other.pte", e2e_program_triple);
 	load_double(&w);
 	other.open.model = "other";
-	inf_repository_open(w.server->repository, &other.open);
+	inf_repository_open(w.server->context.repository, &other.open);
 	while (!find(&w, "other"))
 		turn(&w);
-	inf_helper_post(w.server->helper, &w.gate.work,
+	inf_helper_post(w.server->context.helper, &w.gate.work,
 		NULL); /* between making it and giving back what 'double' took */
 	while (find(&w, "double"))
 		turn(&w);
@@ -248,7 +248,7 @@ static void test_failed_load_leaves(void **state)
 	net.open.model = "net";
 	begin(&w, 0);
 	assert_true(e2e_put_file(&w.e, "net.pte", TEST_MODELS "/efficientnet_lite0_int8.pte"));
-	inf_repository_open(w.server->repository, &net.open);
+	inf_repository_open(w.server->context.repository, &net.open);
 	while (!net.is_done)
 		turn(&w);
 	assert_int_equal(net.status, INF_OK);
@@ -257,17 +257,17 @@ static void test_failed_load_leaves(void **state)
 	if (!use.n_instances)
 		skip(); /* there is no XNNPACK */
 
-	/* enough for all that is foreseen of it, but not for its contexts */
+	/* enough for its estimated use, but not for its instances */
 	begin(&w, inf_model_total(&use) - use.n_instances / 2);
 	assert_true(e2e_put_file(&w.e, "net.pte", TEST_MODELS "/efficientnet_lite0_int8.pte"));
 	load_double(&w);
 	net.is_done = false;
-	inf_repository_open(w.server->repository, &net.open);
+	inf_repository_open(w.server->context.repository, &net.open);
 	const struct inf_model *failing, *idle;
 	while (!(failing = find(&w, "net")) || !failing->reason[0])
 		turn(&w);
 	assert_false(net.is_done);
-	inf_repository_evict(w.server->repository, 0); /* a tick, at which nothing is old */
+	inf_repository_evict(w.server->context.repository, 0); /* a tick, at which nothing is old */
 	idle = find(&w, "double");
 	assert_true(idle && idle->state == INF_MODEL_READY);
 	while (!net.is_done)
@@ -290,7 +290,7 @@ static void test_own_that_nobody_keeps(void **state)
 	own.open.file = inf_file_id(&st);
 	own.open.tenant = 1;
 	own.open.whose = &own;
-	inf_repository_open(w.server->repository, &own.open);
+	inf_repository_open(w.server->context.repository, &own.open);
 	while (!own.is_done)
 		turn(&w);
 	assert_int_equal(own.status, INF_OK);
@@ -342,7 +342,7 @@ static void test_asks_and_gives_up(void **state)
 	struct world w;
 	int n = 0;
 	begin(&w, 0);
-	inf_helper_post(w.server->helper, &w.gate.work, NULL);
+	inf_helper_post(w.server->context.helper, &w.gate.work, NULL);
 	struct e2e_raw *raw = connect_to(&w);
 	for (; n < MORE_THAN_ENOUGH && (status = ask_and_cancel(&w, raw)) == INF_CANCELLED; n++)
 		if (n % 100 == 99) {
@@ -401,8 +401,8 @@ static void test_away(void **state)
 	infer.infer.binding = call(&w, raw, bind).bound.binding;
 	assert_int_equal(call(&w, raw, infer).status, INF_OK);
 
-	const struct inf_session *session = ET_CONTAINER_OF(w.server->sessions.next, struct inf_session, node);
-	inf_helper_post_for_user(w.server->helper, &w.gate.work, session->user);
+	const struct inf_session *session = ET_CONTAINER_OF(w.server->context.sessions.next, struct inf_session, node);
+	inf_helper_post_for_user(w.server->context.helper, &w.gate.work, session->user);
 	e2e_raw_send(raw, &reset, -1);
 	uint64_t id = reset.id;
 	expect_busy(call(&w, raw, infer), "is being reset");
@@ -415,7 +415,7 @@ static void test_away(void **state)
 	assert_int_equal(call(&w, raw, infer).status, INF_OK);
 
 	w.gate.is_open = w.gate.is_done = false;
-	inf_helper_post_for_user(w.server->helper, &w.gate.work, session->user);
+	inf_helper_post_for_user(w.server->context.helper, &w.gate.work, session->user);
 	e2e_raw_send(raw, &reset, -1);
 	id = reset.id;
 	struct inf_request closing = { .kind = INF_REQUEST_METHOD_CLOSE,

@@ -139,6 +139,48 @@ static void test_falls(void **state)
 	e2e_deinit(&e);
 }
 
+static void note_status(struct inferd_binding *b, int status, void *userdata)
+{
+	*(int *)userdata = status;
+}
+
+/* A Method with a request in flight moves when that request has ended: the next one finds it moved. */
+static void test_moves_after_its_last_request(void **state)
+{
+	const struct inferd_request_options brief = { .struct_size = sizeof(brief), .timeout_us = 200 * 1000 };
+	struct e2e e;
+	char trouble[128];
+	int rc, status = 1;
+	e2e_init(&e);
+	e2e_put_word_as(&e, "moody", "m/1/a.pte");
+	e2e_put_program(&e, "m/1/b.pte", e2e_program_forever);
+	start_in_trouble(&e, trouble, sizeof trouble);
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_method *fresh;
+	struct inferd_binding *b = e2e_bind(d, "m", NULL);
+	do
+		rc = inferd_infer(b, &brief);
+	while (rc == -INFERD_BACKEND_CRASHED);
+	assert_int_equal(rc, -INFERD_MISSED_DEADLINE); /* on b.pte, which never ends */
+	assert_int_equal(inferd_infer_async(b, NULL, note_status, &status), 0);
+	assert_int_equal(unlink(trouble), 0);
+	assert_int_equal(restart(&e, "test"), INF_OK);
+	do
+		e2e_bind(d, "m", &fresh);
+	while (strcmp(inferd_method_backend(fresh), "test") != 0);
+	assert_int_equal(status, 1);
+	assert_int_equal(inferd_cancel(b), 0);
+	while (status == 1)
+		assert_true(inferd_wait(d, -1) >= 0);
+	assert_int_equal(status, -INFERD_CANCELLED);
+	for (int i = 0; (rc = inferd_infer(b, &brief)) == -INFERD_MISSED_DEADLINE; i++)
+		assert_true(i < 20); /* the successor may be found a moment after the restart */
+	assert_int_equal(rc, 0);
+	inferd_close(d);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
 /* So does a model that has nothing of the plug-in's but an operator. */
 static void test_falls_by_an_operator(void **state)
 {
@@ -457,6 +499,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_gives_up),
 		cmocka_unit_test(test_falls),
+		cmocka_unit_test(test_moves_after_its_last_request),
 		cmocka_unit_test(test_falls_by_an_operator),
 		cmocka_unit_test(test_falls_with_state),
 		cmocka_unit_test(test_falls_with_charge),

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fuzz target: the input is a payload for an engine that may not be available here. payload_target.c describes it,
+/* Fuzz target: the input is a payload for an engine that may not be available here. payload_format.c describes it,
  * and the OpenVINO plug-in, which checks the same header by itself, must agree.
  *
  * The first byte selects the delegate and the model's options, the second one the length of the compile spec that
  * follows. The rest is the payload. */
 #include "tests/fuzz/fuzz.h"
 
-#include "delegates/payload_target.h"
+#include "delegates/payload_format.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -77,10 +77,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 		*payload_end = memcpy(payload + 1, bytes + 2 + n_value, n_payload);
 	struct et_compile_spec spec = { kinds[bytes[0] % 6].key, value_end, n_value };
 	struct et_delegate_spec delegate = { kinds[bytes[0] % 6].id, payload_end, n_payload, &spec, 1 };
-	et_target_text(&delegate, text, sizeof text);
+	et_payload_format_target(&delegate, text, sizeof text);
 	if (strlen(text) >= sizeof text)
 		abort();
-	enum et_status status = et_target_check(&delegate, &diag);
+	enum et_status status = et_payload_format_check(&delegate, &diag);
 	if (status != ET_OK && !diag.text[0])
 		abort();
 	if (bytes[0] % 6 == 5) {

@@ -394,19 +394,18 @@ static void run_many(const struct et_delegate_ops *ops, struct et_model *model, 
 static void use(struct et_backend_entry *entry)
 {
 	const struct et_delegate_ops *ops = entry->ops;
-	struct et_payload payload = { .struct_size = sizeof payload,
-		.program = program,
+	struct et_payload payload = { .program = program,
 		.bytes = (const uint8_t *)"payload-and-its-padding",
 		.n_bytes = 7,
 		.method = "forward",
 		.n_args = 2 };
 	struct et_model *model;
-	struct et_model_info info = { .struct_size = sizeof info };
+	struct et_model_info info = { 0 };
 	struct et_instance *instance;
 	struct et_worker_threads *threads;
 	enum et_readiness readiness;
 	struct et_diag diag = { "" };
-	struct et_device device = { .struct_size = sizeof device };
+	struct et_device device = { 0 };
 	for (uint32_t i = 0; i < ops->n_devices(entry->backend); i++)
 		ops->device(entry->backend, i, &device);
 	ops->probe(entry->backend, &payload, &readiness, &diag);

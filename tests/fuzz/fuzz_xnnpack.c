@@ -148,7 +148,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 		memcpy(padded, bytes, n_bytes);
 	/* the header's first four bytes are free; the made inputs say there how many arguments they have */
 	struct et_payload payload = {
-		.struct_size = sizeof(payload),
 		.bytes = padded,
 		.n_bytes = n_bytes,
 		.method = "forward",

@@ -14,7 +14,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 
-SPDX = "/* SPDX-License-Identifier: BSD-3-Clause */\n"
+SPDX = "/* SPDX-" + "License-Identifier: BSD-3-Clause */\n"
 ESSAY = SPDX + "/* What this file is, what must always be true of it, and what it deliberately leaves to others.\n */\n"
 HEADER = SPDX + "/* A noun. */\n#ifndef {0}\n#define {0}\n\n{1}\n#endif\n"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* As much of OpenVINO's C interface as the plug-in uses, for tests where OpenVINO is not: three devices, and a model whose
- * one output is its one input plus 1. What it was asked is a text, a line a call, of which fake_log gives a copy.
+/* A stand-in for the part of OpenVINO's C interface that the plug-in uses, for machines without OpenVINO. It has
+ * three devices, and a model whose one output is its one input plus 1. It writes each call into a log, one line
+ * each; fake_log returns a copy.
  *
- * Its NPU does not know f16. A request waits for its end until another thread cancels it if its first input is negative. */
+ * Its NPU does not support f16. A request whose first input is negative runs until another thread cancels it. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The OpenVINO plug-in against a stand-in for the library (fake.c): where it looks, what it sets before it imports
- * anything, what it refuses, and its runs. test_openvino.py does the same with the real one. */
+/* The OpenVINO plug-in with a stand-in for the library (fake.c): where it searches, which properties it sets before an
+ * import, what it refuses, and its runs. test_openvino.py tests it with the real library. */
 #include "delegates/inferd-delegate.h"
 
 #include <dlfcn.h>
@@ -62,7 +62,7 @@ static void load(struct subject *s)
 		.minor = INFERD_DELEGATE_MINOR,
 		.options = s->options,
 		.log = ignore };
-	/* as a package of the run time alone has it: only the versioned name */
+	/* like a package of the runtime alone: only the versioned name */
 	snprintf(s->folder, sizeof s->folder, "/tmp/inferd-openvino.XXXXXX");
 	assert_non_null(mkdtemp(s->folder));
 	char path[128];
@@ -99,7 +99,7 @@ static void open_it(struct subject *s)
 		fail_msg("%s", s->message.text);
 }
 
-/* What the library was asked so far; until the next call. */
+/* The library's log of calls so far; valid until the next call. */
 static const char *asked(const struct subject *s)
 {
 	static char text[8192];
@@ -195,7 +195,7 @@ static int init_as(struct subject *s, const void *bytes, size_t n_bytes, const c
 	*info = (struct inferd_delegate_model_info){ .struct_size = sizeof *info };
 	assert_int_equal(s->table->probe(s->self, &payload, &readiness, &s->message), 0);
 	int result = s->table->init(s->self, &payload, ret_model, info, &s->message);
-	/* what the header shows, probe knows as well */
+	/* probe finds errors of the header, too */
 	if (!result)
 		assert_int_equal(readiness, INFERD_DELEGATE_READY);
 	else if (option && result == INFERD_DELEGATE_E_INVALID)
@@ -209,7 +209,7 @@ static int init(struct subject *s, const void *bytes, size_t n_bytes, const char
 	return init_as(s, bytes, n_bytes, device, NULL, ret_model, info);
 }
 
-/* A model of whose configuration that is an option. */
+/* init with one option of the model. */
 static int init_with(struct subject *s, const char *device, const char *key, const char *value,
 	struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *info)
 {
@@ -217,7 +217,7 @@ static int init_with(struct subject *s, const char *device, const char *key, con
 	return init_as(s, &good, sizeof good, device, &option, ret_model, info);
 }
 
-/* Precision and threads before anything is imported; caches for devices that compile. */
+/* Precision and threads are set before an import; caches are set for devices that compile. */
 static void test_properties(void **state)
 {
 	struct inferd_delegate_model *model;
@@ -246,7 +246,7 @@ static void test_properties(void **state)
 		"CPU INFERENCE_PRECISION_HINT=bf16\nCPU INFERENCE_NUM_THREADS=3\n"
 		"import of 64 bytes on CPU\nGPU INFERENCE_PRECISION_HINT=bf16\nimport of 64 bytes on GPU\n");
 	unload(&s);
-	/* a device that does not know the backend's has its own way, not the last model's */
+	/* a device that refuses the backend's precision gets f32, not the last model's precision */
 	load(&s);
 	set(&s, "folder", s.folder);
 	set(&s, "precision", "f16");
@@ -265,8 +265,7 @@ static void test_properties(void **state)
 	unload(&s);
 }
 
-/* Options of one model go before the backend's, for that model alone; what makes no sense is refused by name, by probe
- * and by init. */
+/* Options of a model override the backend's, for that model alone. probe and init refuse a senseless option by name. */
 static void test_options_of_a_model(void **state)
 {
 	static const struct {
@@ -275,7 +274,7 @@ static void test_options_of_a_model(void **state)
 		{ "threads", "-1", "CPU", "threads: '-1' is not a number" },
 		{ "threads", "", "CPU", "threads: '' is not" }, { "threads", "3x", "CPU", "threads: '3x' is not" },
 		{ "threads", "2", "GPU", "threads: a model on GPU has none" },
-		{ "device", "GPU", "CPU", "option 'device': a model has precision and threads" },
+		{ "device", "GPU", "CPU", "option 'device' is unknown: a model has precision and threads" },
 		{ "precision", "f16", "NPU", "precision: OpenVINO answers -11 (unknown)" } };
 	struct inferd_delegate_model *model;
 	struct inferd_delegate_model_info info;
@@ -302,7 +301,7 @@ static void test_options_of_a_model(void **state)
 	unload(&s);
 }
 
-/* The compile spec says which; else the option; else the CPU. */
+/* The device is that of the compile spec; else of the option; else the CPU. */
 static void test_device_of_a_payload(void **state)
 {
 	static const struct {
@@ -329,7 +328,8 @@ static void test_device_of_a_payload(void **state)
 			s.table->destroy(model);
 		} else {
 			assert_int_equal(result, INFERD_DELEGATE_E_NOT_FOUND);
-			assert_string_equal(s.message.text, "exported for OpenVINO device 'TPU', which is not here");
+			assert_string_equal(s.message.text,
+				"exported for OpenVINO device 'TPU', which this machine does not have");
 		}
 		unload(&s);
 	}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A plug-in written from inferd-delegate.h alone, as an engineer of a vendor would: a filter with a memory, on a thread of
- * its own.
+/* A plug-in written from inferd-delegate.h alone, as a vendor's engineer would: a stateful FIR filter, on a thread
+ * of its own.
  *
- * A payload of it is "ACME", a version (1), the number of taps and the taps, all little-endian u32 and FP32. A run takes
- * samples and gives as many: y[i] = sum of taps[k] * x[i - k], where samples before the first are those of the
- * instance's earlier runs. The option `device` (CPU, GPU, NPU) says what the device passes for. */
+ * A payload is "ACME", a version (1), the number of taps and the taps, all little-endian u32 and FP32. A run takes
+ * samples and returns as many: y[i] = sum of taps[k] * x[i - k], where samples before the first are those of the
+ * instance's earlier runs. The option `device` (CPU, GPU, NPU) sets the kind of the device. */
 #include <inferd-delegate.h>
 
 #include <pthread.h>

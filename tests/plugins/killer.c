@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Kills host processes.
+/* Kill host processes.
  *
- * Each is left to itself until it was given some runs, counted from when it was first seen: of all processes together
- * there soon are so many that every new one would be killed before it answered anything. */
+ * A process is killed only after it was given some runs since it was first seen. Without that, every new process
+ * would be killed before it could answer anything. */
 #include "tests/plugins/killer.h"
 
 #include "delegates/plugin/proxy/plugin.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who kills the host processes of a backend, and what a test looks at afterwards. */
+/* A thread that kills the host processes of a backend, and counts of memory and descriptors to compare afterwards. */
 #ifndef TESTS_PLUGINS_KILLER_H
 #define TESTS_PLUGINS_KILLER_H
 
@@ -14,18 +14,18 @@ struct et_backend;
 
 struct killer {
 	struct et_backend *backend;
-	uint64_t n_runs; /* that a process may begin before it is killed */
+	uint64_t n_runs; /* runs that a process may begin before it is killed */
 	_Atomic(bool) is_over;
 	pthread_t thread;
 };
 
-/* Kill each process of @backend, at any point of a run, after it was given @n_runs. Until killer_stop. */
+/* Kill each process of @backend at a random point of a run, after it was given @n_runs; until killer_stop. */
 void killer_start(struct killer *killer, struct et_backend *backend, uint64_t n_runs);
 void killer_stop(struct killer *killer);
 
-/* Descriptors of this process. */
+/* Count the descriptors of this process. */
 size_t n_open_files(void);
-/* Mappings of process @pid, which must be there, of files with @name in theirs. */
+/* Count the mappings of the living process @pid whose file names contain @name. */
 int n_maps(pid_t pid, const char *name);
 
 #endif

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A plug-in for tests, good and bad: what a payload does is what its text says.
+/* A plug-in for tests, in good and bad variants. The text of a payload says what its runs do:
  *
  *     scale        out = 2 * in                     named     out = in * the named data "factor"
  *     state        out = in + number of runs        sizes     returns sizes that nobody allowed
  *     crash, exit, hang                             what they say, while running
- *     hoard        scales, and keeps its payload
+ *     hoard        scales, and does not drop its payload
  *     print        prints, then scales              wild      writes far beyond its output
- *     cage         out[i]: what the sandbox let through, and what it should have
+ *     cage         out[i]: calls that the sandbox allowed wrongly, and calls that it denied wrongly
  *     block        scales; if in[0] is 1 it first waits at the FIFO that INFERD_TEST_GATE names
  *     refuse       init refuses                     die       init crashes
  *     ponder       init never returns; meanwhile the process has a mapping named test-pondering
  *     moody        scales, but exits while the file that the option `trouble` names is there
- *     moods        the same for state               stale     scales; is to be compiled anew, says probe
+ *     moods        the same for state               stale     scales; probe answers RECOMPILE
  *     scribble     writes to its input              before    writes in front of its output
- *     lost         says that its device is lost     buffer    scales through what it imported (-DBUFFERS)
- * and, where runs are submitted (-DASYNC), besides:
+ *     lost         answers E_LOST                   buffer    scales through imported buffers (-DBUFFERS)
+ * and, where runs are submitted (-DASYNC), also:
  *     twice        ends twice                       never     does not end
- *     late         refuses, and then ends           wait      ends when it is cancelled
- *     hold         submit waits until somebody asks for statistics, and forgets who cancelled before; then as wait
- *     posthumous   ends, and ends again when it is destroyed
- *     linger       as wait, but cancel returns only when somebody has asked for statistics
+ *     late         submit fails, then done is called  wait    ends when it is cancelled
+ *     hold         submit waits until stats is called, and forgets a cancel that came before; then as wait
+ *     posthumous   ends, and calls done again when it is destroyed
+ *     linger       as wait, but cancel returns only after stats was called
  *     early        an instance's first run ends within submit, which then waits as hold; the others as wait
- * -DGPU makes it another backend, for a GPU. -DVARIANT=... breaks the table itself. */
+ * -DGPU makes it another backend, for a GPU. -DVARIANT=... breaks the table. */
 #include <inferd-delegate.h>
 
 #include <errno.h>
@@ -74,7 +74,7 @@ struct inferd_delegate_instance {
 	int is_cancelled;
 };
 
-/* Until stats is called. */
+/* Wait until stats is called. */
 static pthread_mutex_t hold_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t hold_changed = PTHREAD_COND_INITIALIZER;
 static int n_holding, n_released;
@@ -130,7 +130,7 @@ static int plugin_open(const struct inferd_delegate_host *with, void **ret_self,
 	return INFERD_DELEGATE_OK;
 }
 
-/* Says so; with the option `gate`, the path of a FIFO, it first waits for a byte there. */
+/* Logs its end. With the option `gate`, the path of a FIFO, it first waits for a byte there. */
 static void plugin_close(void *self)
 {
 	char byte;
@@ -219,7 +219,7 @@ static int init(void *self, const struct inferd_delegate_payload *payload, struc
 		return refuse(message, INFERD_DELEGATE_E_INVALID, "the payload is no word that is known");
 	if (is(payload, "refuse"))
 		return refuse(message, INFERD_DELEGATE_E_UNSUPPORTED, "operator 'warp' can't be run");
-	/* bytes and file are the same thing */
+	/* bytes and file have the same contents */
 	if (pread(payload->fd, &first, 1, (off_t)payload->fd_offset) != 1 || first != (char)payload->bytes[0])
 		return refuse(message, INFERD_DELEGATE_E_INTERNAL, "the payload's file is another one");
 	struct inferd_delegate_model *model = calloc(1, sizeof *model);
@@ -373,7 +373,7 @@ static void buffer_free(struct inferd_delegate_buffer *buffer)
 }
 #endif
 
-/* The arguments through their buffers; false: they are not the same. */
+/* Read the arguments through their buffers. False: a buffer has other contents than its argument. */
 static int find_buffers(struct inferd_delegate_arg *const *args, const float **in, float **out)
 {
 	for (int i = 0; i < 2; i++) {
@@ -388,7 +388,7 @@ static int find_buffers(struct inferd_delegate_arg *const *args, const float **i
 	return 1;
 }
 
-/* What reaches another process, of inferd's user as this one is: a bit for each, all of it harmless. */
+/* Try calls on another process of the same user, all of them harmless. Returns a bit for each that succeeds. */
 static unsigned reach(pid_t other)
 {
 	unsigned reached = 0;
@@ -427,7 +427,7 @@ static void *thread(void *arg)
 	return NULL;
 }
 
-/* What libraries do to their own process, a bit for each that fails. */
+/* Try calls that libraries make on their own process. Returns a bit for each that fails. */
 static unsigned reach_itself(void)
 {
 	unsigned failed = 0;
@@ -443,7 +443,7 @@ static unsigned reach_itself(void)
 	return failed;
 }
 
-/* What should not be possible in here, and what should. */
+/* Try what the sandbox must deny, and what it must allow. */
 static void try_cage(float *out, uint64_t n)
 {
 	char path[600];
@@ -478,7 +478,7 @@ static void try_cage(float *out, uint64_t n)
 	memcpy(out, got, n < sizeof got ? n : sizeof got);
 }
 
-/* Until somebody has opened the other end of that FIFO, and closed it. */
+/* Wait until another process has opened the other end of that FIFO, and closed it. */
 static void block_on(const float *in)
 {
 	char byte;
@@ -502,7 +502,7 @@ static int run(struct inferd_delegate_model *model, struct inferd_delegate_insta
 	if (strcmp(what, "crash") == 0)
 		raise(SIGSEGV);
 	else if (strcmp(what, "exit") == 0 || (strncmp(what, "mood", 4) == 0 && is_in_trouble()))
-		_exit(3); /* without the sanitizers' own last words, which change the status */
+		_exit(3); /* not exit: the sanitizers' checks at exit change the status */
 	else if (strcmp(what, "hang") == 0)
 		for (;;)
 			pause();
@@ -592,7 +592,7 @@ static int submit(struct inferd_delegate_model *model, struct inferd_delegate_in
 	if (strcmp(model->text, "hold") == 0)
 		hold("submitting");
 	pthread_mutex_lock(&instance->lock);
-	instance->is_cancelled = 0; /* an engine that knows nothing of a run before it has begun */
+	instance->is_cancelled = 0; /* like an engine that forgets a cancel before the run has begun */
 	pthread_mutex_unlock(&instance->lock);
 	*job = (struct job){ model, instance, run, *completion };
 	int rc = pthread_create(&thread, NULL, work, job);
@@ -621,7 +621,7 @@ static void cancel(struct inferd_delegate_model *model, struct inferd_delegate_i
 }
 #endif
 
-/* An operator of its own: out = in * by. */
+/* An operator: out = in * by. */
 static int kernel_scale(void *self, struct inferd_delegate_arg *const *args, uint32_t n_args,
 	struct inferd_delegate_message *message)
 {
@@ -634,7 +634,7 @@ static int kernel_scale(void *self, struct inferd_delegate_arg *const *args, uin
 	return INFERD_DELEGATE_OK;
 }
 
-/* out = in, with the same wait. */
+/* An operator: out = in, which waits like `block`. */
 static int kernel_block(void *self, struct inferd_delegate_arg *const *args, uint32_t n_args,
 	struct inferd_delegate_message *message)
 {

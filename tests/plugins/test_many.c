@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Several runs at once through one plug-in, whose host may be killed at any moment.
  *
- *     test_many process|thread    nobody is killed in the second */
+ *     test_many process|thread    with thread no host is killed */
 #include "delegates/plugin/proxy/plugin.h"
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
@@ -40,12 +40,10 @@ struct subject {
 static void subject_open(struct subject *s, const char *name)
 {
 	static char path[600];
-	struct et_payload payload = { .struct_size = sizeof payload,
-		.bytes = (const uint8_t *)"scale",
-		.n_bytes = 5,
-		.method = "forward",
-		.n_args = 2 };
-	struct et_model_info info = { .struct_size = sizeof info };
+	struct et_payload payload = {
+		.bytes = (const uint8_t *)"scale", .n_bytes = 5, .method = "forward", .n_args = 2
+	};
+	struct et_model_info info = { 0 };
 	struct et_diag diag = { "" };
 	snprintf(path, sizeof path, "%s/%s.so", PLUGINS, name);
 	s->config.path = path;
@@ -69,7 +67,7 @@ static struct et_plugin_state state_of(const struct subject *s)
 	return now;
 }
 
-/* Who waits for a completion. */
+/* A thread that waits for a completion. */
 struct waiter {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -90,7 +88,7 @@ static void done(void *self, enum et_status status, const char *reason)
 
 static const char *const good[] = { "sync", "async" };
 
-/* Several at once, some of whom wait themselves: each gets its own answer, whoever received it. */
+/* Several threads run at once, some of them attended: each gets its own answer, whichever thread received it. */
 enum { N_RUNNERS = 5, N_EACH = 300 };
 
 struct runner {
@@ -160,7 +158,7 @@ static void *runner_main(void *arg)
 	return NULL;
 }
 
-/* Whether the host was on its way down. */
+/* Whether the status says that the host was ending. */
 static bool ask_again(struct subject *s)
 {
 	struct runner one = { .entry = s->entry, .model = s->model, .may_crash = true, .will_wait = true };
@@ -197,9 +195,9 @@ static void test_many(void **state)
 	}
 }
 
-/* --- killed ---------------------------------------------------------------------------------------------- */
+/* --- killed hosts ---------------------------------------------------------------------------------------- */
 
-/* What this process holds. */
+/* The descriptors, mappings and heap bytes of this process. */
 struct holdings {
 	size_t n_files, n_maps, n_heap;
 };
@@ -218,7 +216,7 @@ static struct holdings holdings_now(void)
 	return now;
 }
 
-/* Several who wait for each other's answers, until the host has died @n_crashes times more. */
+/* Run on several threads until the host has crashed @n_crashes times more. */
 static void kill_among_many(struct subject *s, uint32_t n_crashes)
 {
 	struct runner runners[N_RUNNERS];
@@ -241,7 +239,7 @@ static void kill_among_many(struct subject *s, uint32_t n_crashes)
 	assert_true(n_good > 0);
 }
 
-/* As above, and then until the host answers again. What is held after that. */
+/* As above, and then wait until the host answers again. Returns what the process holds after that. */
 static struct holdings held_after(struct subject *s, uint32_t n_crashes)
 {
 	kill_among_many(s, n_crashes);
@@ -250,9 +248,9 @@ static struct holdings held_after(struct subject *s, uint32_t n_crashes)
 	return holdings_now();
 }
 
-/* A hundred hosts killed under load: nobody gets a wrong answer, and not a descriptor, mapping or byte is left behind.
- * The first few bring everything to its size. Where the heap has gaps, a few bytes more may count as somebody's; what
- * is lost with a host is missing again after the next hundred. (Sanitizers have their own heap, and look for leaks
+/* A hundred hosts are killed under load: no run gets a wrong answer, and no descriptor, mapping or byte is leaked.
+ * The first few crashes bring all caches to their size. Gaps in the heap may make a few bytes count as used; a leak
+ * for each host would show again after the next hundred. (Sanitizers have their own heap, and check for leaks
  * themselves.) */
 static void test_killed_among_many(void **state)
 {

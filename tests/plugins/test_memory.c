@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory between inferd and a plug-in's host: what is used where it lies, what is copied, what is let go, and what a
- * client that takes its memory away can do.
+/* Memory between inferd and a plug-in's host: what is used where it lies, what is copied, what is released, and what
+ * happens when a client takes its memory away.
  *
  *     test_memory process|thread */
 #include "tests/plugins/killer.h"
@@ -55,12 +55,11 @@ struct bench {
 static void bench_open(struct bench *b, const char *plugin, const char *payload_text)
 {
 	static char path[600];
-	struct et_payload payload = { .struct_size = sizeof payload,
-		.bytes = (const uint8_t *)payload_text,
+	struct et_payload payload = { .bytes = (const uint8_t *)payload_text,
 		.n_bytes = strlen(payload_text),
 		.method = "forward",
 		.n_args = 2 };
-	struct et_model_info info = { .struct_size = sizeof info };
+	struct et_model_info info = { 0 };
 	snprintf(path, sizeof path, "%s/%s.so", PLUGINS, plugin);
 	b->config.path = path;
 	b->config.host_path = HOST;
@@ -155,7 +154,7 @@ static struct et_plugin_state state_of(const struct bench *b)
 	return now;
 }
 
-/* --- what is copied ------------------------------------------------------------------------------------------ */
+/* --- copies -------------------------------------------------------------------------------------------------- */
 
 static void test_where_it_lies(void **state)
 {
@@ -177,9 +176,9 @@ static void test_where_it_lies(void **state)
 		expect_scaled(&b, at(&b, 0), own_out, N, n);
 		expect_scaled(&b, own_in, own_out, N, 2 * n);
 		expect_scaled(&b, own_in, own_out, 3, 2 * 3 * sizeof(float));
-		/* not as the device wants it: its alignment is 64 */
+		/* misaligned: the device needs 64 */
 		expect_scaled(&b, at(&b, 4), at(&b, 2 * PAGE), N, n);
-		/* in place: the plug-in is promised that its output is not its input */
+		/* in place: the plug-in may rely on outputs that do not overlap inputs */
 		float *both = at(&b, 0);
 		for (int i = 0; i < N; i++)
 			both[i] = (float)i;
@@ -194,7 +193,7 @@ static void test_where_it_lies(void **state)
 	}
 }
 
-/* --- what is let go ------------------------------------------------------------------------------------------ */
+/* --- released memory ----------------------------------------------------------------------------------------- */
 
 static void test_release(void **state)
 {
@@ -219,7 +218,7 @@ static void test_release(void **state)
 	bench_close(&b);
 }
 
-/* More places than a host keeps mapped. */
+/* More areas than a host keeps mapped. */
 static void test_bounded(void **state)
 {
 	enum { MANY = 400 };
@@ -239,7 +238,7 @@ static void test_bounded(void **state)
 	bench_close(&b);
 }
 
-/* More memory, all clients together, than a host can have descriptors: what was used longest ago is forgotten, and shown
+/* More memory files than a host can have descriptors: the host forgets the one that was used longest ago, and gets it
  * again when it is next used. */
 static void test_many_regions(void **state)
 {
@@ -271,20 +270,18 @@ static void test_many_regions(void **state)
 	bench_close(&b);
 }
 
-/* Payloads' descriptors count as well: memory makes room for them, and too many are refused, while all others run.
- * Those that are dropped when they are ready don't. */
+/* Payloads' descriptors count, too: memory files make room for them, and too many payloads are refused, while all
+ * others run. Payloads that are dropped after init do not count. */
 static void test_many_payloads(void **state)
 {
 	enum { MANY = 1100, REGIONS = 520 };
 	static struct et_model *model[MANY];
 	static struct bench regions[REGIONS];
 	struct bench b = { .fd = -1 };
-	struct et_payload payload = { .struct_size = sizeof payload,
-		.bytes = (const uint8_t *)"hoard",
-		.n_bytes = 5,
-		.method = "forward",
-		.n_args = 2 };
-	struct et_model_info info = { .struct_size = sizeof info };
+	struct et_payload payload = {
+		.bytes = (const uint8_t *)"hoard", .n_bytes = 5, .method = "forward", .n_args = 2
+	};
+	struct et_model_info info = { 0 };
 	struct rlimit files, more;
 	enum et_status status = ET_OK;
 	int n = 0;
@@ -338,7 +335,7 @@ static void test_many_payloads(void **state)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
 }
 
-/* A new host is shown the memory again. */
+/* A new host gets the memory again. */
 static void test_after_crash(void **state)
 {
 	struct bench b = { .fd = -1 };
@@ -357,7 +354,7 @@ static void test_after_crash(void **state)
 
 /* --- what is contained --------------------------------------------------------------------------------------- */
 
-/* A client whose memory's pages go away has failed, and nobody else. */
+/* When the pages of a client's memory go away, only that client's run fails. */
 static void test_taken_away(void **state)
 {
 	struct bench b = { .fd = -1 };
@@ -368,7 +365,8 @@ static void test_taken_away(void **state)
 		region_open(&b);
 		if (round)
 			expect_scaled(&b, at(&b, 0), at(&b, 4 * PAGE), N, 0);
-		/* inferd itself does not touch it; a region's seals forbid this, but not every fault */
+		/* inferd itself does not touch the pages; a region's seals forbid this truncation, but not every
+		 * fault */
 		assert_int_equal(ftruncate(b.fd, 4 * PAGE), 0);
 		for (int again = 0; again < 2; again++) {
 			assert_int_equal(run(&b, at(&b, 0), at(&b, 4 * PAGE), N), ET_E_ACCESS_FAILED);
@@ -388,7 +386,7 @@ static void test_taken_away(void **state)
 	bench_close(&b);
 }
 
-/* Inputs can't be written, nor what lies in front of an output's first page and behind its last. */
+/* Inputs can't be written, nor the pages in front of an output's first page and behind its last. */
 static void test_strays(void **state)
 {
 	static const char *const words[] = { "scribble", "wild", "before" };
@@ -408,7 +406,7 @@ static void test_strays(void **state)
 
 /* --- buffers, profiles, devices ------------------------------------------------------------------------------ */
 
-/* A plug-in that imports gets its buffer with the argument, the same one each time, and computes through it. */
+/* A plug-in with buffer_import gets the same buffer with the argument in each run, and computes through it. */
 static void test_buffers(void **state)
 {
 	struct bench b = { .fd = -1 };
@@ -472,7 +470,7 @@ static void test_profile(void **state)
 	}
 }
 
-/* The device is gone: the run has failed, and the next one finds a new process. */
+/* The plug-in lost its device: the run fails, and the next run has a new process. */
 static void test_lost(void **state)
 {
 	struct bench b = { .fd = -1 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plug-ins, good and bad, through the proxy: what is computed, what is contained, what is said about it.
+/* Good and bad plug-ins through the proxy: results, contained crashes, and error messages.
  *
- *     test_plugins process|thread    the second only for those that do no harm */
+ *     test_plugins process|thread    with thread only plug-ins that do no harm */
 #include "delegates/plugin/proxy/plugin.h"
 #include "delegates/plugin/host/sandbox.h"
 #include "runtime/base/checked.h"
@@ -25,7 +25,7 @@ enum { N = 1000 };
 
 static enum et_plugin_isolation isolation;
 
-/* --- the log, kept ---------------------------------------------------------------------------------- */
+/* --- the captured log ------------------------------------------------------------------------------- */
 
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t log_changed = PTHREAD_COND_INITIALIZER;
@@ -50,7 +50,7 @@ static void clear_log(void)
 	pthread_mutex_unlock(&log_lock);
 }
 
-/* Wait until it says so; what never comes ends the test at its time limit, with the log on stderr. */
+/* Wait until the log contains @text. If it never does, the test ends at its time limit, with the log on stderr. */
 static void expect_log(const char *text)
 {
 	pthread_mutex_lock(&log_lock);
@@ -211,7 +211,7 @@ static void expect_failure(struct subject *s, enum et_status expected, const cha
 		fail_msg("'%s' is not in: %s", text, s->run.run.diag.text);
 }
 
-/* With 300 ms for each run, of which a process that is only kept from running may need more: until one has had enough. */
+/* A run has 300 ms, and may need more while the process gets no processor. So run until one succeeds. */
 static void expect_scaled_once(struct subject *s)
 {
 	enum et_status status;
@@ -224,7 +224,7 @@ static void expect_scaled_once(struct subject *s)
 
 static const char *const good[] = { "sync", "async" };
 
-/* --- what works ---------------------------------------------------------------------------------------- */
+/* --- good plug-ins ------------------------------------------------------------------------------------- */
 
 static void test_runs(void **state)
 {
@@ -272,7 +272,7 @@ static void test_specs(void **state)
 	close_plugin(&s);
 }
 
-/* Those of its model, for this backend; they go before what the program says. */
+/* A payload gets the options of its model for this backend, and they override the program's specs. */
 static void test_model_options(void **state)
 {
 	static const struct et_option items[] = { { "other", "factor", "9" }, { "test", "factor", "3" },
@@ -302,8 +302,7 @@ static void test_probe(void **state)
 	struct subject s = { 0 };
 	open_plugin(&s, "sync");
 	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
-		struct et_payload payload = { .struct_size = sizeof payload,
-			.bytes = (const uint8_t *)cases[i].payload,
+		struct et_payload payload = { .bytes = (const uint8_t *)cases[i].payload,
 			.n_bytes = strlen(cases[i].payload),
 			.method = "forward" };
 		struct et_diag diag = { "" };
@@ -349,7 +348,7 @@ static void test_cancel(void **state)
 	close_plugin(&s);
 }
 
-/* Who waits has the run cancelled at its deadline, whether he is the one who receives or not. */
+/* A waiting thread cancels its run at the deadline, whether it receives or another thread does. */
 static void test_deadline(void **state)
 {
 	struct subject s = { .will_wait = true };
@@ -410,7 +409,7 @@ static void test_kernel(void **state)
 	close_plugin(&s);
 }
 
-/* --- what is refused ----------------------------------------------------------------------------------- */
+/* --- refused plug-ins ---------------------------------------------------------------------------------- */
 
 static void test_tables(void **state)
 {
@@ -439,9 +438,9 @@ static void test_tables(void **state)
 	struct et_plugin_config config = { .path = "x.so", .host_path = "/nonexistent/host" };
 	assert_int_equal(et_plugin_open(&entry, &config, et_platform_allocator(), &log_table, &diag), ET_E_NOT_FOUND);
 	if (getenv("INFERD_EMULATED"))
-		return; /* qemu's user mode starts it as if it were there, and the child ends */
+		return; /* qemu's user mode starts a missing file without an error, and the child ends */
 	assert_non_null(strstr(diag.text, "/nonexistent/host: No such file or directory; install"));
-	assert_non_null(strstr(diag.text, "name another one as host"));
+	assert_non_null(strstr(diag.text, "set host to its path"));
 }
 
 static void test_sizes(void **state)
@@ -454,7 +453,7 @@ static void test_sizes(void **state)
 	close_plugin(&s);
 }
 
-/* --- what is contained --------------------------------------------------------------------------------- */
+/* --- contained crashes --------------------------------------------------------------------------------- */
 
 static void test_crashes(void **state)
 {
@@ -501,7 +500,7 @@ static void test_init_crash(void **state)
 	close_plugin(&s);
 }
 
-/* What was ready is ready again; what had a state says that it is gone. */
+/* After a restart payloads are made ready again, and an instance with a state reports that the state is lost. */
 static void test_revival(void **state)
 {
 	struct subject s = { .config = { .max_crashes = 1000 } };
@@ -560,7 +559,7 @@ static void test_gives_up(void **state)
 	assert_int_equal(now.n_crashes, 3);
 	expect_failure(&s, ET_E_BACKEND_CRASHED, "has failed 3 times");
 	assert_non_null(strstr(now.reason, "exited with status 3"));
-	expect_log("giving it up");
+	expect_log("the backend has failed");
 	close_program(&s);
 	close_plugin(&s);
 }
@@ -588,7 +587,7 @@ static void test_completions(void **state)
 	close_program(&s);
 	open_program(&s, "late");
 	begin(&s);
-	assert_int_equal(run(&s), ET_OK); /* its end came first */
+	assert_int_equal(run(&s), ET_OK); /* done was called before submit failed */
 	expect_log("refused a run that it also reported as ended");
 	close_program(&s);
 	clear_log();
@@ -605,7 +604,7 @@ static void test_completions(void **state)
 	close_plugin(&s);
 }
 
-/* Asked to end and does not: then the configuration decides. */
+/* A cancelled run that does not end is ended after cancel_timeout. */
 static void test_ignores_cancel(void **state)
 {
 	struct subject s = { .config = { .cancel_timeout_ns = 1000000, .max_crashes = 100 }, .will_wait = true };
@@ -651,7 +650,7 @@ static void test_cage(void **state)
 	rmdir(cache);
 }
 
-/* Processes killed at any moment: no run is lost or answered twice, nothing is left open. */
+/* Processes are killed at any moment: no run is lost or answered twice, and no descriptor is leaked. */
 static void test_killed_often(void **state)
 {
 	struct subject s = { .config = { .max_crashes = 1000, .crash_window_ns = 1 } };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hosts that are rude, not broken: every packet of theirs can be read, but its time or its number is unexpected.
+/* Hosts that break the protocol with well-formed packets: at an unexpected time, or with unexpected numbers.
  *
- * The host is this program itself, when inferd starts it; how it behaves is its only option, "manner". */
+ * The proxy starts this program itself as the host; its only option, "manner", says how it behaves. */
 #include "delegates/plugin/proxy/plugin.h"
 #include "delegates/plugin/wire.h"
 #include "delegates/inferd-delegate.h"
@@ -33,7 +33,7 @@
 
 enum { N_FLOATS = 4, N_NAMED = 8 << 20, N_HASTY = 20, N_INSTANCES = 2000 };
 
-/* For what never comes; everything before it has as long, on whatever machine. */
+/* The deadline for answers that never come; answers that come need less, on any machine. */
 #define PATIENCE_NS UINT64_C(5000000000)
 
 /* --- the host ----------------------------------------------------------------------------------------- */
@@ -59,7 +59,7 @@ static void answer(const struct et_plugin_header *to, uint64_t number)
 	say(&packet);
 }
 
-/* The right answer to a run, as the answer to number @id. */
+/* Send the right answer to a run, with the id @id. */
 static void end_run(uint64_t id)
 {
 	union {
@@ -76,7 +76,7 @@ static void end_run(uint64_t id)
 static void on_run(const struct host *h, const struct et_plugin_header *run)
 {
 	if (strcmp(h->manner, "stale") == 0)
-		end_run(1); /* that was the start of the first host */
+		end_run(1); /* the id of the START of the first host */
 	if (strcmp(h->manner, "early") == 0)
 		end_run(run->id + 1);
 	end_run(run->id);
@@ -96,7 +96,7 @@ static void on_start(struct host *h, const struct et_plugin_start *start)
 	say(&started);
 }
 
-/* Ask for named data, and do not wait for it: for a little longer each time. */
+/* Ask for named data, and answer INIT without waiting for the data: a little later each time. */
 static void ask_in_haste(struct host *h, const struct et_plugin_header *init)
 {
 	struct et_plugin_named named = {
@@ -110,7 +110,7 @@ static void ask_in_haste(struct host *h, const struct et_plugin_header *init)
 	answer(init, 0);
 }
 
-/* What came of it: how many bytes are not as they were in the program. */
+/* Count the bytes of the named data that differ from the program's. */
 static uint64_t n_wrong_bytes(void)
 {
 	struct et_plugin_named named;
@@ -118,7 +118,7 @@ static uint64_t n_wrong_bytes(void)
 	if (et_plugin_receive(ET_PLUGIN_ASKS_FD, &named, sizeof named, &fd, 1) != (int)sizeof named)
 		_exit(1);
 	if (fd < 0)
-		return 0; /* it came too late, which is as good */
+		return 0; /* no data came, which is right, too */
 	uint64_t n_wrong = 0;
 	const char *bytes = mmap(NULL, named.n_bytes, PROT_READ, MAP_SHARED, fd, 0);
 	for (uint64_t i = 0; bytes != MAP_FAILED && i < named.n_bytes; i++)
@@ -127,7 +127,7 @@ static uint64_t n_wrong_bytes(void)
 	return bytes == MAP_FAILED || named.n_bytes != N_NAMED ? N_NAMED : n_wrong;
 }
 
-/* Empty lines: the most work for who reads them. */
+/* Empty lines: the most work for the reader. */
 static void *print_for_ever(void *arg)
 {
 	char lines[4096];
@@ -146,7 +146,7 @@ static void *log_for_ever(void *arg)
 	return NULL;
 }
 
-/* By several threads, so that one writes while another is waited for. */
+/* Flood with several threads, so that one writes while another waits for room. */
 static void talk(void *(*how)(void *))
 {
 	pthread_t thread;
@@ -177,7 +177,7 @@ static void on_packet(struct host *h, const struct et_plugin_header *header)
 		break;
 	case ET_PLUGIN_INSTANCE_FREE:
 		if (((const struct et_plugin_handle *)header)->instance <= h->last_freed)
-			_exit(1); /* they come in the order in which they were sent */
+			_exit(1); /* packets must come in the order in which they were sent */
 		h->last_freed = ((const struct et_plugin_handle *)header)->instance;
 		h->n_freed++;
 		break;
@@ -205,7 +205,7 @@ static int host_main(void)
 	return 0;
 }
 
-/* --- its subject ---------------------------------------------------------------------------------------- */
+/* --- the backend ---------------------------------------------------------------------------------------- */
 
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t log_changed = PTHREAD_COND_INITIALIZER;
@@ -245,13 +245,10 @@ static enum et_status compile(struct et_backend_entry *entry, const struct et_pr
 	struct et_model **ret_model, struct et_diag *diag)
 {
 	static const uint8_t bytes[64] = "rude";
-	struct et_payload payload = { .struct_size = sizeof payload,
-		.program = program,
-		.bytes = bytes,
-		.n_bytes = 4,
-		.method = "forward",
-		.n_args = 2 };
-	struct et_model_info info = { .struct_size = sizeof info };
+	struct et_payload payload = {
+		.program = program, .bytes = bytes, .n_bytes = 4, .method = "forward", .n_args = 2
+	};
+	struct et_model_info info = { 0 };
 	return entry->ops->compile(entry->backend, &payload, ret_model, &info, diag);
 }
 
@@ -262,7 +259,7 @@ static void release(void *owner)
 	free(owner);
 }
 
-/* The program is its owner's again when compile returns, whatever the host still wants of it. */
+/* After compile has returned, the watcher reads no byte of the program, whatever the host still asks for. */
 static void test_hasty(void **state)
 {
 	struct et_backend_entry entry = open_host("hasty", 0);
@@ -294,8 +291,8 @@ static void test_hasty(void **state)
 	entry.ops->close(entry.backend);
 }
 
-/* In place of the C library's: while a host floods, there is always more. It may be slower than who reads; then that
- * waits here for the next, as if it had come in time. */
+/* Replaces the C library's recvmsg, so that a flooding host always seems to have a packet ready. When the host is
+ * slower than the reader, the reader waits here for the next packet. */
 static _Atomic(bool) is_flooded;
 static _Atomic(int) asks_fd = -1;
 
@@ -326,7 +323,7 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 	return n;
 }
 
-/* A host that talks and talks, faster than anybody can listen, is ended in time all the same. */
+/* A host that sends faster than inferd can read is ended at the deadline nevertheless. */
 static void test_talks(void **state)
 {
 	static const char *const manners[] = { "prints", "logs" };
@@ -365,7 +362,7 @@ static void count_end(void *self, enum et_status status, const char *reason)
 	n_ends[status != ET_OK]++;
 }
 
-/* Whoever answers a run twice, or one that is not his, is ended; each run ends once, whatever is said of it. */
+/* A host that answers a run twice, or with an unknown id, is ended; each run ends exactly once. */
 static void test_answers_oddly(void **state)
 {
 	static const struct {
@@ -394,12 +391,12 @@ static void test_answers_oddly(void **state)
 		for (uint32_t k = 1; k <= 3; k++) {
 			enum et_status status;
 			while ((status = entry.ops->enqueue(instance, args, &completion, &diag)) != ET_PENDING)
-				assert_int_equal(status, ET_E_BACKEND_CRASHED); /* the last one is not gone yet */
+				assert_int_equal(status, ET_E_BACKEND_CRASHED); /* the last host has not ended yet */
 			entry.ops->wait(instance, 0);
 			assert_int_equal(n_ends[0] + n_ends[1], k);
-			ask_stats(&entry); /* which finds what else there is to receive */
+			ask_stats(&entry); /* so that the packets behind the answer are received */
 			pthread_mutex_lock(&log_lock);
-			while (!strstr(last_error, "answered what nobody asked"))
+			while (!strstr(last_error, "sent an answer without a call"))
 				pthread_cond_wait(&log_changed, &log_lock);
 			last_error[0] = '\0';
 			pthread_mutex_unlock(&log_lock);
@@ -413,7 +410,7 @@ static void test_answers_oddly(void **state)
 	}
 }
 
-/* In place of the C library's: a process that takes its time to die. */
+/* Replaces the C library's waitpid: a process that needs long to end. */
 static _Atomic(bool) is_slow;
 static sem_t is_dying, may_die;
 
@@ -427,7 +424,7 @@ pid_t waitpid(pid_t pid, int *status, int options)
 	return wait4(pid, status, options, NULL);
 }
 
-/* Meanwhile a loop gets its answers at once, and who needs the host waits. */
+/* While a host ends slowly, et_plugin_state returns at once, and calls that need a host wait. */
 static void test_dies_slowly(void **state)
 {
 	struct et_backend_entry entry = open_host("fine", 0);
@@ -454,7 +451,7 @@ static void test_dies_slowly(void **state)
 	sem_destroy(&may_die);
 }
 
-/* More than a socket takes. */
+/* More packets than fit into a socket. */
 static struct et_instance **make_instances(struct et_backend_entry *entry, struct et_model **ret_model,
 	struct et_worker_threads **ret_threads)
 {
@@ -467,7 +464,7 @@ static struct et_instance **make_instances(struct et_backend_entry *entry, struc
 	return instances;
 }
 
-/* A host that is busy when much is let go at once hears of it all when it listens again. */
+/* A host that is busy while many objects are freed gets all the packets when it reads again. */
 static void test_is_busy(void **state)
 {
 	struct et_backend_entry entry = open_host("fine", 0);
@@ -492,7 +489,7 @@ static void test_is_busy(void **state)
 	entry.ops->close(entry.backend);
 }
 
-/* One that never listens again is ended. */
+/* A host that never reads again is ended. */
 static void test_is_deaf(void **state)
 {
 	struct et_backend_entry entry = open_host("fine", PATIENCE_NS);

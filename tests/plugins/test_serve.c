@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A host, spoken to packet by packet: the order in which things arrive, and what is not as it should be. */
+/* A host, driven packet by packet: packets in any order, and malformed packets. */
 #include "delegates/inferd-delegate.h"
 #include "delegates/plugin/host/serve.h"
 #include "delegates/plugin/wire.h"
@@ -53,7 +53,7 @@ static struct et_plugin_header *receive(struct host *h)
 	return (struct et_plugin_header *)h->packet;
 }
 
-/* Ask, and the answer's result. Nothing else may be on its way. */
+/* Ask, and return the answer's result. No other answer may be outstanding. */
 static uint32_t ask(struct host *h, void *packet, uint32_t type, size_t n_bytes, int fd)
 {
 	send_packet(h, packet, type, n_bytes, fd);
@@ -75,7 +75,7 @@ static uint32_t ask_handle(struct host *h, uint32_t type, uint64_t instance, uin
 	return ask(h, &handle, type, sizeof handle, -1);
 }
 
-/* Until the plug-in says so. */
+/* Wait until the plug-in logs @text. */
 static void expect_line(struct host *h, const char *text)
 {
 	struct et_plugin_log log;
@@ -110,7 +110,7 @@ static void start(struct host *h, const char *plugin, const char *key, const cha
 	assert_int_equal(started->result, 0);
 }
 
-/* A payload, two instances of it, and memory for their tensors. */
+/* Set up a model, two instances of it, and memory for their tensors. */
 static void prepare(struct host *h, const char *payload)
 {
 	struct et_plugin_init init = { .model = MODEL, .n_payload_bytes = strlen(payload), .n_args = 2, .program = 1 };
@@ -128,7 +128,7 @@ static void prepare(struct host *h, const char *payload)
 	assert_int_equal(ask(h, &share, ET_PLUGIN_SHARE, sizeof share, h->fd), 0);
 }
 
-/* Hang up; what serve returned. */
+/* Hang up; return what et_plugin_serve returned. */
 static int stop(struct host *h)
 {
 	shutdown(h->calls, SHUT_WR);
@@ -176,7 +176,7 @@ static const struct et_plugin_done *expect_done(struct host *h, uint32_t result)
 
 /* --- a cancel and its run ---------------------------------------------------------------------------------- */
 
-/* One thread reads: the cancel is there before its run. */
+/* One thread reads packets: CANCEL is handled before its RUN. */
 static void test_cancel_overtakes(void **state)
 {
 	struct host h;
@@ -186,11 +186,11 @@ static void test_cancel_overtakes(void **state)
 	tell(&h, ET_PLUGIN_CANCEL, INSTANCE, 1);
 	send_packet(&h, &run, ET_PLUGIN_RUN, sizeof run, -1);
 	expect_done(&h, INFERD_DELEGATE_E_CANCELLED);
-	/* it is not kept for the next one: that ends by its own, which comes after it */
+	/* the cancel is not kept for the next run, which ends by a later cancel of its own */
 	run = make_run(2);
 	send_packet(&h, &run, ET_PLUGIN_RUN, sizeof run, -1);
 	assert_int_equal(ask_handle(&h, ET_PLUGIN_STATS, 0, 0), 0);
-	tell(&h, ET_PLUGIN_CANCEL, INSTANCE, 1); /* late, for another */
+	tell(&h, ET_PLUGIN_CANCEL, INSTANCE, 1); /* too late, for the run before */
 	assert_int_equal(ask_handle(&h, ET_PLUGIN_STATS, 0, 0), 0);
 	tell(&h, ET_PLUGIN_CANCEL, INSTANCE, 2);
 	expect_done(&h, INFERD_DELEGATE_E_CANCELLED);
@@ -215,8 +215,8 @@ static void test_cancel_overtakes_execute(void **state)
 	assert_int_equal(stop(&h), 0);
 }
 
-/* The cancel comes while the plug-in is still in submit, where it forgets it; the host remembers. Three threads read:
- * one is in submit, one in a reset, so that the third does what is left in its order. */
+/* CANCEL comes while the plug-in is in submit, and the plug-in would forget it there; the host remembers it. Three
+ * threads read packets: one is in submit and one in a reset, so the third handles the other packets in order. */
 static void test_cancel_during_submit(void **state)
 {
 	struct host h;
@@ -245,8 +245,8 @@ static void test_cancel_during_submit(void **state)
 	assert_int_equal(stop(&h), 0);
 }
 
-/* The plug-in's cancel of a run returns when that run has long ended: the next one begins after that, or the cancel would
- * hit it. */
+/* The plug-in's cancel returns long after its run has ended. The next run begins after that, or the cancel would
+ * end it. */
 static void test_cancel_outlasts_run(void **state)
 {
 	struct host h;
@@ -255,7 +255,7 @@ static void test_cancel_outlasts_run(void **state)
 	for (uint32_t k = 1; k < 4; k++) {
 		union run run = make_run(k);
 		send_packet(&h, &run, ET_PLUGIN_RUN, sizeof run, -1);
-		if (k > 1) { /* the cancel of the one before is not over */
+		if (k > 1) { /* the cancel of the run before has not returned */
 			assert_int_equal(ask_handle(&h, ET_PLUGIN_STATS, 0, 0), 0);
 			expect_line(&h, "cancelled");
 		}
@@ -269,9 +269,9 @@ static void test_cancel_outlasts_run(void **state)
 	assert_int_equal(stop(&h), 0);
 }
 
-/* A run ends within its submit, which returns when the instance's next run is under way: that one's cancel still finds
- * it. There are three threads; those that are kept in resets make the others read what comes next, so that the second
- * submit is over before the first, and the first before the cancel. */
+/* A run ends within its submit, and submit returns while the instance's next run is under way: a cancel of the next run
+ * still finds it. Three threads read packets. Threads held in resets force the order: the second submit returns before
+ * the first, and the first before the cancel. */
 static void test_submit_outlasts_run(void **state)
 {
 	enum { THIRD = 7 };
@@ -303,7 +303,7 @@ static void test_submit_outlasts_run(void **state)
 	assert_int_equal(stop(&h), 0);
 }
 
-/* --- what is wrong ----------------------------------------------------------------------------------------- */
+/* --- wrong packets ----------------------------------------------------------------------------------------- */
 
 static void test_memory(void **state)
 {
@@ -314,7 +314,7 @@ static void test_memory(void **state)
 	assert_int_equal(ask(&h, &share, ET_PLUGIN_SHARE, sizeof share, h.fd), INFERD_DELEGATE_E_INVALID);
 	share.n_bytes = ET_PLUGIN_PAGE;
 	assert_int_equal(ask(&h, &share, ET_PLUGIN_SHARE, sizeof share, -1), INFERD_DELEGATE_E_MEMORY);
-	/* a process that can't have one more descriptor: that memory can't be shared, and the rest goes on */
+	/* a process without room for a descriptor: the memory can't be shared, and everything else goes on */
 	struct rlimit files, none;
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
 	none = (struct rlimit){ 0, files.rlim_max };
@@ -361,7 +361,7 @@ static void test_memory(void **state)
 	assert_int_equal(stop(&h), 0);
 }
 
-/* Packets that are none end the connection, and nothing else. */
+/* A malformed packet ends the connection, without a crash. */
 static void test_packets(void **state)
 {
 	static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Programs that somebody brought: in a process of their own, whose crashes hurt nobody else. */
+/* Programs of clients: they run in a process for each user, whose crashes affect no other user. */
 #include "tests/plugins/killer.h"
 #include "delegates/plugin/proxy/plugin.h"
 #include "runtime/base/checked.h"
@@ -25,7 +25,7 @@
 enum { N = 64, PAGE = 4096, N_CRASHES = 100, ANNA = 1001, BERT = 1002, CARL = 1003 };
 #define MS UINT64_C(1000000)
 
-/* What plug-ins say at their ends, counted; when @gate_at of them are there a byte for each is written to @gate. */
+/* Count the plug-ins that log their end. When @gate_at of them have, write a byte for each to @gate. */
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static int n_closing, n_closed, gate, gate_at;
 
@@ -48,7 +48,7 @@ static void open_gate_at(int n)
 	pthread_mutex_unlock(&log_lock);
 }
 
-/* How many have ended since this was last asked. */
+/* How many have ended since the last call. */
 static int count_closed(void)
 {
 	pthread_mutex_lock(&log_lock);
@@ -79,7 +79,7 @@ static void close_plugin(struct plugin *p)
 	p->entry.ops->close(p->entry.backend);
 }
 
-/* A payload made ready, with a context. */
+/* A model with an instance. */
 struct part {
 	const struct et_backend_entry *entry;
 	struct et_model *model;
@@ -91,13 +91,12 @@ struct part {
 
 static enum et_status make_ready(struct part *part, const struct plugin *p, const char *word, uint64_t tenant)
 {
-	const struct et_payload payload = { .struct_size = sizeof payload,
-		.bytes = (const uint8_t *)word,
+	const struct et_payload payload = { .bytes = (const uint8_t *)word,
 		.n_bytes = strlen(word),
 		.method = "forward",
 		.n_args = 2,
 		.tenant = tenant };
-	struct et_model_info info = { .struct_size = sizeof info };
+	struct et_model_info info = { 0 };
 	*part = (struct part){ .entry = &p->entry };
 	enum et_status status = p->entry.ops->compile(p->entry.backend, &payload, &part->model, &info, &part->diag);
 	if (status)
@@ -185,7 +184,7 @@ static uint32_t n_tenants(const struct plugin *p)
 	return et_plugin_tenant_states(p->entry.backend, NULL, 0);
 }
 
-/* Everything about the backend is as if no tenant had ever been. */
+/* Check that the parent's state is as if no tenant had ever existed. */
 static void expect_unhurt(const struct plugin *p, struct part *model)
 {
 	struct et_diag diag = { "" };
@@ -197,14 +196,14 @@ static void expect_unhurt(const struct plugin *p, struct part *model)
 	assert_int_equal(p->entry.ops->health(p->entry.backend, &diag), ET_OK);
 }
 
-/* A payload of a client's crashes a hundred times; one of the repository's never notices. */
+/* A client's payload crashes a hundred times, and a payload of the repository never notices. */
 static void test_crashes(void **state)
 {
 	struct plugin p = { .config = { .max_crashes = 3, .crash_window_ns = MS } };
 	struct part model, bad, good;
 	open_plugin(&p);
 	assert_int_equal(make_ready(&model, &p, "scale", 0), ET_OK);
-	assert_int_equal(n_tenants(&p), 0); /* nobody brought anything yet */
+	assert_int_equal(n_tenants(&p), 0); /* no client has brought a program yet */
 	assert_int_equal(make_ready(&bad, &p, "exit", ANNA), ET_OK);
 	assert_int_equal(make_ready(&good, &p, "scale", BERT), ET_OK);
 	pid_t pid = state_of(&p).pid;
@@ -224,7 +223,7 @@ static void test_crashes(void **state)
 	close_plugin(&p);
 }
 
-/* Too many crashes cost a pause, also of those who go and come back, and a restart on request ends it. */
+/* Too many crashes cost a pause, also if the tenant goes and comes back; a restart on request ends the pause. */
 static void test_pause(void **state)
 {
 	struct plugin p = { .config = { .max_crashes = 2, .crash_window_ns = 3600000 * MS } };
@@ -256,7 +255,7 @@ static void test_pause(void **state)
 	close_plugin(&p);
 }
 
-/* Without anything to do it goes, properly closed, and is there again when it has. */
+/* A tenant's host without users ends, after close was called, and is started again for the next user. */
 static void test_idle(void **state)
 {
 	struct plugin p = { .config = { .idle_ns = MS } };
@@ -271,13 +270,13 @@ static void test_idle(void **state)
 		while (tenant_state(&p, ANNA).pid)
 			sched_yield();
 	}
-	/* what it says last is logged after it has gone: when the next one is there */
+	/* the host's last line is logged after its end: wait until the next host is there */
 	assert_int_equal(make_ready(&own, &p, "scale", ANNA), ET_OK);
 	release(&own);
 	assert_true(count_closed() >= 5);
 	assert_int_equal(tenant_state(&p, ANNA).n_crashes, 0);
 	assert_int_equal(n_tenants(&p), 1);
-	/* never under those who use it: each run finds it, however close to its end */
+	/* it never ends while it is used: each run finds a host, however close it comes to the idle end */
 	for (int i = 0; i < 100; i++) {
 		assert_int_equal(make_ready(&own, &p, "scale", ANNA), ET_OK);
 		expect_scaled(&own);
@@ -287,7 +286,7 @@ static void test_idle(void **state)
 	close_plugin(&p);
 }
 
-/* When another's process has ended. */
+/* Wait until the process of another tenant has ended. */
 static void make_ready_in_time(struct part *part, const struct plugin *p, uint64_t tenant)
 {
 	enum et_status status;
@@ -311,7 +310,7 @@ static void test_too_many(void **state)
 	expect_scaled(&parts[1]);
 	release(&parts[0]);
 	release(&parts[1]);
-	/* more users than are remembered: those who are gone make room */
+	/* more users than there are slots: unused ones make room */
 	for (uint64_t tenant = 1; tenant <= 200; tenant++) {
 		make_ready_in_time(&more, &p, tenant);
 		expect_scaled(&more);
@@ -321,7 +320,8 @@ static void test_too_many(void **state)
 	close_plugin(&p);
 }
 
-/* Its runs use memory where it lies; it sees no other memory than theirs, and loses it with everybody else. */
+/* A tenant's runs use memory where it lies. Its host gets only the memory of these runs, and forgets it when the memory
+ * is released. */
 static void test_memory(void **state)
 {
 	struct plugin p = { 0 };
@@ -356,7 +356,7 @@ static void test_memory(void **state)
 		assert_true(n_maps(pid, "inferd-test-anna") > 0);
 		assert_int_equal(n_maps(pid, "inferd-test-model"), 0);
 		assert_int_equal(n_maps(state_of(&p).pid, "inferd-test-anna"), 0);
-		if (round == 1) { /* what is known to a process that is gone is shown to the next */
+		if (round == 1) { /* the next process gets the memory again */
 			assert_int_equal(kill(pid, SIGKILL), 0);
 			float *in = (float *)(void *)regions[1].mapping.bytes;
 			while (run(&own, in, in + PAGE / sizeof *in))
@@ -403,7 +403,7 @@ static void *run_meanwhile(void *kernel)
 	return NULL;
 }
 
-/* The operators that a plug-in brings along run there, too, also where tenants come while they run elsewhere. */
+/* A plug-in's operators run in the tenant's process, too, also if a tenant comes while they run in another process. */
 static void test_kernel(void **state)
 {
 	struct plugin p = { 0 };
@@ -425,7 +425,7 @@ static void test_kernel(void **state)
 	close_plugin(&p);
 }
 
-/* A program of nothing but such operators has its process for as long as it is there. */
+/* A program with only such operators keeps its tenant's process as long as the program exists. */
 static void test_held_kernel(void **state)
 {
 	struct plugin p = { .config = { .idle_ns = MS, .max_tenants = 1 } };
@@ -438,7 +438,7 @@ static void test_held_kernel(void **state)
 	assert_int_equal(kernel->hold(kernel, ANNA, &held, &diag), ET_OK);
 	pid_t pid = tenant_state(&p, ANNA).pid;
 	assert_true(pid > 0);
-	/* not to be had later either: said now */
+	/* a process can't be had later either, so loading fails now */
 	assert_int_equal(kernel->hold(kernel, BERT, &other, &diag), ET_E_OUT_OF_RESOURCES);
 	for (int i = 0; i < 100; i++)
 		run_kernel(kernel, ANNA, 1);
@@ -452,7 +452,7 @@ static void test_held_kernel(void **state)
 	close_plugin(&p);
 }
 
-/* All of them end at the same time: each waits for the others here, and not one is ended by force. */
+/* All hosts end at the same time: each waits for the others here, and none is killed. */
 static void test_close(void **state)
 {
 	char dir[] = "/tmp/inferd-tenants-XXXXXX", path[64];
@@ -479,7 +479,8 @@ static void test_close(void **state)
 	rmdir(dir);
 }
 
-/* As configured: into the one process, or not at all. In a thread there is nothing to keep apart. */
+/* With tenancy TOGETHER programs of clients run in the one process, with REFUSED nowhere; in a thread always
+ * together. */
 static void test_otherwise(void **state)
 {
 	struct plugin together = { .config = { .tenancy = ET_PLUGIN_TOGETHER } },

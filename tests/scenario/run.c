@@ -2,29 +2,30 @@
 /* Plays a script against the scheduler on a virtual clock and checks what it expects.
  *
  * A file holds scenarios; `#` begins a comment. Times are in milliseconds of the virtual clock.
- *     scenario WORDS                begins one, everything fresh
- *     workers N [wide]              how many cores (default 1); `wide`: a lone request may take all
+ *     scenario WORDS                begins a scenario, with an empty queue
+ *     workers N [all-cores]         how many cores (default 1); `all-cores`: a lone request may take all
  *     age T                         (default 1000)
  *     user NAME weight=N            a user with connections
- *     flow NAME [user=U] [weight=N] a connection. Without a user, or not declared, it is that of a user of its own, who
- *                                   weighs as much (default 1)
- *     t=T submit NAME [flow=F] [class=C] [cost=T] [guess=T] [deadline=T] [stream=S] [narrow] [steps=N]
+ *     flow NAME [user=U] [weight=N] a connection; without user= it has a user of its own, of the same weight (default
+ *                                   1); so has a connection that no `flow` declares
+ *     t=T submit NAME [flow=F] [class=C] [cost=T] [guess=T] [deadline=T] [stream=S] [single-core] [steps=N]
  *                                   cost: how long it runs on one core; guess: what the scheduler is told (default:
  *                                   the cost); deadline: absolute; steps: instructions, of equal length (default 1),
- *                                   between which it makes room as a worker's run does: for a higher class, and for
- *                                   anybody if it has all cores
+ *                                   between which it yields as a worker's run does: to a higher class, and to any
+ *                                   request if it has all cores
  *     t=T saturate F [class=C] [cost=T] [guess=T] [n=N] [until=T] [steps=N]
  *                                   client F keeps N requests in flight until then (default 1, 1000)
  *     t=T cancel NAME
- *     expect order NAME...          exactly these ran, begun in this order
- *     expect start NAME T           began then
- *     expect before NAME T          began earlier than that
+ *     expect order NAME...          exactly these ran, and began in this order
+ *     expect start NAME T           it began at T
+ *     expect before NAME T          it began before T
  *     expect end NAME T
- *     expect missed NAME T          expired: found then, never ran
+ *     expect missed NAME T          it expired at the next look and never ran
  *     expect cancelled NAME
- *     expect wide NAME / narrow NAME / widths NAME TEXT   in its first segment; in each: as many w and n
- *     expect share F PERCENT TOLERANCE   of all time used by saturating clients; user=U for all of a user's
- * What `each`, `for` and braces do to these lines is said in script.c.
+ *     expect all-cores NAME, expect single-core NAME   in its first segment
+ *     expect cores NAME TEXT        a letter for each segment: a (all cores) or s (a single one)
+ *     expect share F PERCENT TOLERANCE   of the time used by all saturating clients; user=U: of user U
+ * script.c says what `each`, `for` and braces do to these lines.
  * Every scenario also holds: each request ends exactly once, no core is used twice, the requests of a stream neither
  * overlap nor overtake each other, nothing is left over. */
 #include "daemon/queue/scheduler.h"
@@ -57,7 +58,7 @@ struct request {
 	unsigned order;
 	unsigned n_steps, n_done;
 	uint64_t begun; /* the segment */
-	char widths[MAX_SEGMENTS + 1];
+	char cores[MAX_SEGMENTS + 1];
 	unsigned n_segments;
 };
 
@@ -232,7 +233,7 @@ static void read_event(uint64_t at, char **words, unsigned n)
 			stream = value;
 		else if ((value = after(words[i], "until=")))
 			until = script_number(value);
-		else if (strcmp(words[i], "narrow") == 0)
+		else if (strcmp(words[i], "single-core") == 0)
 			prefers_single_core = true;
 		else if ((value = after(words[i], "n=")))
 			count = script_number(value);
@@ -287,7 +288,7 @@ static uint64_t end_of_step(const struct request *r, uint64_t now)
 	return now + (cost + cores - 1) / cores;
 }
 
-/* As a worker's run looks around between two instructions (daemon/queue/worker.c). */
+/* Like should_yield in daemon/queue/worker.c. */
 static bool should_yield(const struct request *r)
 {
 	if (r->item.is_all_cores && play.sched.n_waiting)
@@ -319,7 +320,7 @@ static void finish(unsigned worker, uint64_t now)
 	end(r, now, FATE_DONE);
 }
 
-/* Nobody of its stream runs, and none that came before it is still to end. */
+/* No request of its stream runs, and all that came before it have ended. */
 static void check_stream(const struct request *r)
 {
 	for (unsigned i = 0; r->item.stream && i < play.n_requests; i++) {
@@ -345,7 +346,7 @@ static void start(unsigned worker, struct request *r, uint64_t now)
 	r->begun = now;
 	r->end = end_of_step(r, now);
 	if (r->n_segments < MAX_SEGMENTS)
-		r->widths[r->n_segments++] = r->item.is_all_cores ? 'w' : 'n';
+		r->cores[r->n_segments++] = r->item.is_all_cores ? 'a' : 's';
 	check_stream(r);
 	play.workers[worker] = r;
 	unsigned used = 0;
@@ -459,9 +460,9 @@ static void check(unsigned line, char **words, unsigned n)
 	struct request *r = n > 1 ? find_request(words[1]) : NULL;
 	if (!r)
 		script_bad_line("expects what was never submitted");
-	if (strcmp(words[0], "widths") == 0 && n == 3) {
-		if (strcmp(r->widths, words[2]))
-			failed(line, "%s ran as %s, expected %s", r->name, r->widths, words[2]);
+	if (strcmp(words[0], "cores") == 0 && n == 3) {
+		if (strcmp(r->cores, words[2]))
+			failed(line, "%s ran as %s, expected %s", r->name, r->cores, words[2]);
 		return;
 	}
 	uint64_t t = n > 2 ? script_number(words[2]) : 0;
@@ -476,9 +477,9 @@ static void check(unsigned line, char **words, unsigned n)
 		is_met = r->fate == FATE_MISSED && r->end == t;
 	else if (strcmp(words[0], "cancelled") == 0)
 		is_met = r->fate == FATE_CANCELLED;
-	else if (strcmp(words[0], "wide") == 0)
+	else if (strcmp(words[0], "all-cores") == 0)
 		is_met = ran && r->was_all_cores;
-	else if (strcmp(words[0], "narrow") == 0)
+	else if (strcmp(words[0], "single-core") == 0)
 		is_met = ran && !r->was_all_cores;
 	else
 		script_bad_line("unknown expectation");
@@ -487,7 +488,7 @@ static void check(unsigned line, char **words, unsigned n)
 			r->fate == FATE_DONE     ? "ran"
 			: r->fate == FATE_MISSED ? "missed its deadline"
 						 : "was cancelled",
-			(long long)r->start, (unsigned long long)r->end, r->was_all_cores ? ", wide" : "");
+			(long long)r->start, (unsigned long long)r->end, r->was_all_cores ? ", on all cores" : "");
 }
 
 static unsigned n_scenarios;
@@ -539,7 +540,7 @@ static void read_line(const char *line)
 		play.options = (struct inf_sched_options){ .n_workers = 1, .age_ns = 1000 };
 	} else if (strcmp(words[0], "workers") == 0 && n >= 2) {
 		play.options.n_workers = (uint32_t)script_number(words[1]);
-		play.options.has_all_cores = n > 2 && strcmp(words[2], "wide") == 0;
+		play.options.has_all_cores = n > 2 && strcmp(words[2], "all-cores") == 0;
 		if (!play.options.n_workers || play.options.n_workers > MAX_WORKERS)
 			script_bad_line("too many workers");
 	} else if (strcmp(words[0], "age") == 0 && n == 2) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lines of a file of scenarios, each with its number; `#` begins a comment.
+/* Reads a file of scenarios line by line, with line numbers; `#` begins a comment.
  *
- * A scenario may stand for a family of them, one for each combination of values:
- *     each NAME VALUE...            {NAME} in the other lines is one of them; each A,B 1,2 3,4 takes them in pairs
+ * A scenario may stand for a family of scenarios, one for each combination of values:
+ *     each NAME VALUE...            {NAME} in the other lines is one of the values; each A,B 1,2 3,4 takes pairs
  *     for NAME N LINE               the line once for each {NAME} from 1 to N
- * and {EXPRESSION} of numbers, names, + - * / and parentheses is its value. What the other lines mean is run.c's. */
+ * {EXPRESSION}, of numbers, names, + - * / and parentheses, is replaced by its value. run.c handles the other lines. */
 #include "tests/scenario/script.h"
 
 #include <stdlib.h>

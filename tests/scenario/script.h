@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A file of scenarios, with its families written out. */
+/* Script: a file of scenarios, with its families expanded. */
 #ifndef TESTS_SCENARIO_SCRIPT_H
 #define TESTS_SCENARIO_SCRIPT_H
 
@@ -8,21 +8,21 @@
 
 enum { SCRIPT_MAX_LINE = 512 };
 
-/* Where in which file, for what is said about it. */
+/* The current file and line, for messages. */
 extern const char *script_name;
 extern unsigned script_line;
 
 struct script_events {
-	void (*line)(const char *line); /* one of a scenario; the first is `scenario WORDS` */
-	void (*end)(void);              /* it had no more */
+	void (*line)(const char *line); /* a line of a scenario; the first one is `scenario WORDS` */
+	void (*end)(void);              /* the scenario has no more lines */
 };
 
-/* Read all of @file. */
+/* Read @file to its end. */
 void script_read(FILE *file, const struct script_events *events);
 
-/* Say what is wrong with the line and exit with 2. */
+/* Print what is wrong with the current line and exit with 2. */
 _Noreturn void script_bad_line(const char *why);
-/* Cut @line into words, up to a `#`; how many. They point into it. */
+/* Cut @line into words, up to a `#`; returns how many. @words point into @line. */
 unsigned script_split(char *line, char **words, unsigned max);
 uint64_t script_number(const char *text);
 

@@ -282,7 +282,7 @@ static void look_for_leaks(struct call *call, struct et_kernel_ctx *ctx)
 static enum et_status run(struct call *call)
 {
 	struct draft *draft = &call->draft;
-	const struct et_compute compute = { .struct_size = sizeof compute, .parallel_for = in_parts };
+	const struct et_compute compute = { .parallel_for = in_parts };
 	struct counting_alloc counting = { .fail_at = draft->fail_at };
 	struct et_allocator allocator = counting_allocator(&counting);
 	struct et_pool scratch;

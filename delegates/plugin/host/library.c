@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Loading a plug-in: the one symbol, and the table that it gives, which is checked before anything of it is used.
+/* Load a plug-in: find its one symbol, and check the table that it returns before any other function is called.
  *
- * The library's own constructors run before that; they are the first thing of it that runs in the sandbox. */
+ * The library's constructors run in dlopen, before the check. They are the first code of the plug-in that runs, and run
+ * in the sandbox already. */
 #include "delegates/plugin/host/library.h"
-#include "delegates/interface.h"
+#include "delegates/table_check.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -22,13 +23,13 @@ int et_plugin_library_open(struct et_plugin_library *ret_library, const char *pa
 	int rc = -1;
 	const struct inferd_delegate *table = NULL;
 	if (!symbol)
-		snprintf(text, room, "%.150s does not export %s: it is no plug-in of inferd", path,
+		snprintf(text, room, "%.150s does not export %s: it is not a plug-in of inferd", path,
 			INFERD_DELEGATE_ENTRY);
 	else if (!(table = entry(INFERD_DELEGATE_MAJOR, INFERD_DELEGATE_MINOR)))
 		snprintf(text, room, "%.150s does not work with version %d.%d of the plug-in interface", path,
 			INFERD_DELEGATE_MAJOR, INFERD_DELEGATE_MINOR);
 	else
-		rc = et_interface_take(&library.table, table, text, room);
+		rc = et_table_copy(&library.table, table, text, room);
 	if (rc) {
 		dlclose(library.handle);
 		return rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* inferd-delegate-host: the process around one plug-in. Started by inferd alone, which leaves it two sockets. */
+/* inferd-delegate-host: the process around one plug-in. Only inferd starts it, and hands it two sockets. */
 #include "delegates/plugin/host/serve.h"
 #include "delegates/plugin/wire.h"
 #include "runtime/platform/platform.h"
@@ -23,11 +23,11 @@ int main(void)
 			stderr);
 		return 2;
 	}
-	/* lines, so that what the library prints is in the log even if it dies in the next moment */
+	/* line by line, so that what the library prints reaches the log even if it crashes in the next moment */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	et_platform_install_sigbus_guard(); /* clients' memory */
 	struct et_serve_options options = { ET_PLUGIN_CALLS_FD, ET_PLUGIN_ASKS_FD, true };
 	int rc = et_plugin_serve(&options);
 	fflush(stdout);
-	_exit(rc < 0); /* the library's destructors have nothing to add */
+	_exit(rc < 0); /* without the library's destructors: they could only hang or crash */
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Clients' memory in a host: the parts that runs read and write.
+/* Clients' memory in a host: map the parts that runs read and write.
  *
- * inferd shares a memory file once; each argument of a run names one, with an offset. Of the file only the argument's
- * pages are mapped: an input's for reading, an output's for writing, with a page that can't be written in front and
- * behind. An area stays mapped after its run, since mapping costs more than a small run does, up to MAX_AREAS of them,
- * and until inferd says that the memory is let go. So what a library writes to by mistake is at worst an output, or what
- * shares a page with one, of a client that uses this backend.
+ * inferd shares a memory file once. Each argument of a run names a shared file and an offset. Only the argument's
+ * pages are mapped: an input's for reading, an output's for writing, each with a page that can't be written in
+ * front and behind. So a stray write of the library hits at worst an output, or what shares a page with an output,
+ * of a client that uses this backend. An area stays mapped after its run, since mapping costs more than a small
+ * run: up to MAX_AREAS of them, and until inferd sends FORGET.
  *
- * Pages that can't be had when they are touched (a hole that a client punched into a full file system) raise SIGBUS;
- * the process's guard puts zeros in their place, and the run, not the process, has failed.
+ * A page may be missing when it is touched (a client punched a hole into the file, and the file system is full).
+ * That raises SIGBUS; the process's guard maps zeros there, and the run fails, not the process.
  *
  * The plug-in's buffer_import and buffer_free are never called with the lock held. */
-#include "delegates/interface.h"
+#include "delegates/memory_kind.h"
 #include "delegates/plugin/host/host_internal.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ void et_hosted_share(struct host *host, const struct et_plugin_share *share, int
 {
 	struct stat st;
 	struct shared *shared = calloc(1, sizeof *shared);
-	/* without a descriptor: there was none left */
+	/* no descriptor came: this process has none left */
 	answer->result = shared && fd >= 0 ? INFERD_DELEGATE_E_INVALID : INFERD_DELEGATE_E_MEMORY;
 	if (!shared || fd < 0 || !share->id || fstat(fd, &st) < 0 || (uint64_t)st.st_size < share->n_bytes) {
 		if (fd >= 0)
@@ -56,12 +56,12 @@ void et_hosted_share(struct host *host, const struct et_plugin_share *share, int
 		return;
 	}
 	*shared = (struct shared){
-		.id = share->id, .n_bytes = share->n_bytes, .fd = fd, .kind = et_interface_memory_kind(fd), .n_refs = 1
+		.id = share->id, .n_bytes = share->n_bytes, .fd = fd, .kind = et_memory_kind(fd), .n_refs = 1
 	};
 	et_list_init(&shared->areas);
 	answer->result = INFERD_DELEGATE_OK;
 	pthread_mutex_lock(&host->lock);
-	if (find(host, share->id)) { /* two runs found it missing at once */
+	if (find(host, share->id)) { /* two runs shared it at the same time */
 		close(fd);
 		free(shared);
 	} else {
@@ -70,7 +70,7 @@ void et_hosted_share(struct host *host, const struct et_plugin_share *share, int
 	pthread_mutex_unlock(&host->lock);
 }
 
-/* Under the lock: @area is nobody's any more; free it with area_free, without the lock. */
+/* Under the lock: take @area out of both lists. The caller frees it with area_free, without the lock. */
 static void take_out(struct host *host, struct area *area)
 {
 	et_list_remove(&area->node);
@@ -90,7 +90,7 @@ static void area_free(struct host *host, struct area *area)
 	free(area);
 }
 
-/* Under the lock: one that no run uses, out of all or (with @shared) of one memory. */
+/* Under the lock: take out the area that was used longest ago and that no run uses, of @shared or (NULL) of all. */
 static struct area *take_idle(struct host *host, const struct shared *shared)
 {
 	struct et_list_node *node, *after;
@@ -110,18 +110,20 @@ void et_hosted_forget(struct host *host, uint64_t id)
 	pthread_mutex_lock(&host->lock);
 	struct shared *shared = id ? find(host, id) : NULL;
 	if (shared)
-		shared->id = 0; /* not found again, nor by another who is to forget it; its reference is ours */
+		shared->id =
+			0; /* so that neither a run nor another FORGET finds it; its first reference is dropped below */
 	while (shared && (idle = take_idle(host, shared))) {
 		pthread_mutex_unlock(&host->lock);
 		area_free(host, idle);
 		pthread_mutex_lock(&host->lock);
 	}
 	if (shared)
-		shared_put(shared); /* areas in use end with their runs */
+		shared_put(shared); /* areas in use are freed when their runs end */
 	pthread_mutex_unlock(&host->lock);
 }
 
-/* The plug-in's handle on the memory, if it wants one. */
+/* Import the area into the plug-in, if that imports memory. A failure is no error: the arguments come without a
+ * buffer. */
 static void import(struct host *host, struct area *area)
 {
 	if (area->device == NO_DEVICE || !host->table->buffer_import || !host->table->buffer_free)
@@ -137,7 +139,7 @@ static void import(struct host *host, struct area *area)
 		area->buffer = NULL;
 }
 
-/* Map it anew; a reference on @shared is the caller's and becomes the area's. */
+/* Map an area like @wanted. The caller's reference to @shared becomes the area's, unless NULL is returned. */
 static struct area *area_new(struct host *host, struct shared *shared, const struct area *wanted, size_t n_bytes)
 {
 	struct area *area = calloc(1, sizeof *area);
@@ -220,7 +222,7 @@ void et_hosted_areas_free(struct host *host)
 		area_free(host, area);
 	ET_LIST_FOR_EACH(node, after, &host->shared) {
 		struct shared *shared = ET_CONTAINER_OF(node, struct shared, node);
-		if (shared->id) /* else areas of a run that never ended hold it */
+		if (shared->id) /* else only areas of runs that never ended hold it */
 			shared_put(shared);
 	}
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Payloads in a host: mapped, described to the plug-in, freed; and the named data that it asks for meanwhile.
+/* Payloads in a host: map them, describe them to the plug-in, free them; and fetch the named data that the plug-in
+ * asks for meanwhile.
  *
- * The specs lie behind the payload in the memory file that inferd sent; they are checked as if a stranger had written
- * them, and pointed to where they lie. Named data stays mapped for as long as the payload; its descriptor does not,
- * since a process can't have many, and inferd counts those of payloads only. */
+ * Specs and options lie behind the payload in the memory file that inferd sent. They are checked like untrusted
+ * input, and used where they lie. Named data stays mapped as long as the payload, but its descriptor is closed at
+ * once: a process can have few descriptors, and inferd counts only those of payloads. */
 #include "delegates/plugin/host/host_internal.h"
 
 #include <stdio.h>
@@ -37,7 +38,7 @@ static struct mapping *map_file(int fd, uint64_t n_bytes)
 	long page = sysconf(_SC_PAGESIZE);
 	if (!et_align_up((size_t)n_bytes + 1, (size_t)page, &n_mapped))
 		n_mapped = 0;
-	n_mapped += (size_t)page; /* readable behind the end, whatever the size */
+	n_mapped += (size_t)page; /* so that bytes behind the end can be read, whatever the size */
 	uint8_t *bytes = mmap(NULL, n_mapped, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (bytes == MAP_FAILED) {
 		free(mapping);
@@ -103,15 +104,14 @@ static int named_data(void *self, const char *key, const uint8_t **ret_bytes, ui
 
 void et_hosted_model_free(struct model *model)
 {
-	if (model->model)
-		model->host->table->destroy(model->model);
+	if (model->plugin_model)
+		model->host->table->destroy(model->plugin_model);
 	free_mappings(model->mappings);
 	free(model->pairs);
 	free(model->pair_pointers);
 	free(model);
 }
 
-/* Under the lock. True: the caller frees it, without the lock. */
 bool et_hosted_model_put(struct model *model)
 {
 	if (--model->n_refs)
@@ -120,7 +120,6 @@ bool et_hosted_model_put(struct model *model)
 	return true;
 }
 
-/* Under the lock. */
 struct model *et_hosted_model_find(struct host *host, uint64_t id)
 {
 	struct et_list_node *node, *after;
@@ -132,7 +131,7 @@ struct model *et_hosted_model_find(struct host *host, uint64_t id)
 	return NULL;
 }
 
-/* The specs and options behind the payload; false if they are not as they should be. */
+/* Read the @n specs and options behind the payload. False: they are malformed, or there is no memory. */
 static bool take_pairs(struct model *model, const uint8_t *bytes, uint64_t n_bytes, uint64_t n)
 {
 	uint64_t at = 0;
@@ -161,7 +160,7 @@ static bool take_pairs(struct model *model, const uint8_t *bytes, uint64_t n_byt
 	return true;
 }
 
-/* @fd is taken over. NULL with the answer's text set. */
+/* Consumes @fd. NULL: @answer says why. */
 static struct model *model_new(struct host *host, const struct et_plugin_init *init, int fd,
 	struct et_plugin_answer *answer)
 {
@@ -190,7 +189,7 @@ static struct model *model_new(struct host *host, const struct et_plugin_init *i
 	model->call = init->header.id;
 	memcpy(model->method, init->method, sizeof model->method - 1);
 	if (!take_pairs(model, mapping->bytes + at, init->n_pair_bytes, (uint64_t)init->n_specs + init->n_options)) {
-		snprintf(answer->text, sizeof answer->text, "compile specs or options did not arrive whole");
+		snprintf(answer->text, sizeof answer->text, "compile specs or options did not arrive complete");
 		answer->result = INFERD_DELEGATE_E_INTERNAL;
 		et_hosted_model_free(model);
 		return NULL;
@@ -233,17 +232,18 @@ void et_hosted_init(struct host *host, const struct et_plugin_init *init, int fd
 		et_hosted_model_free(model);
 		return;
 	}
-	answer->result = (uint32_t)host->table->init(host->self, &model->payload, &model->model, &info, &message);
+	answer->result = (uint32_t)host->table->init(host->self, &model->payload, &model->plugin_model, &info,
+		&message);
 	et_hosted_text(answer, &message);
 	if (answer->result) {
-		model->model = NULL;
+		model->plugin_model = NULL;
 		et_hosted_model_free(model);
 		return;
 	}
 	if (info.flags & INFERD_DELEGATE_ON_THREADS) {
 		answer->result = INFERD_DELEGATE_E_UNSUPPORTED;
 		snprintf(answer->text, sizeof answer->text,
-			"its instances need lanes, which a host process does not have");
+			"its instances need worker threads, which a host process does not have");
 		et_hosted_model_free(model);
 		return;
 	}

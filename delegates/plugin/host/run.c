@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Instances and runs in a host.
  *
- * Completions and events are told apart by running numbers that are never used again, not by addresses: one that comes
- * a second time, late or made up finds nothing in the list of what is running, is reported, and does nothing else.
+ * The plug-in is given tokens for its runs, not addresses: numbers that are never used again. A completion or event
+ * that comes twice, too late, or was made up finds no such token in the list of running instances; it is logged and
+ * ignored.
  *
- * Packets are read by several threads, so a cancel may be here before its run, or while the run is being submitted; it
- * is kept until the plug-in can know what it is meant for. The plug-in's cancel names an instance, not a run: until it
- * returns the instance's next run does not begin, though the one that it is meant for may end. */
+ * Several threads read packets, so a CANCEL may be handled before its RUN, or while the run is being submitted. It
+ * is remembered (cancelled_run) until the plug-in knows the run. The plug-in's cancel names an instance, not a run.
+ * So the instance's next run does not begin before cancel returns, though the run that it is meant for may end. */
 #include "delegates/plugin/host/host_internal.h"
 
 #include <errno.h>
@@ -16,7 +17,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Runs of all hosts in this process, and the last token given out. */
+/* The running instances of all hosts in this process, and the last token. The lock guards them, and the members of
+ * struct instance about the run's end and cancelling. */
 static pthread_mutex_t running_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t has_ended = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t has_cancelled = PTHREAD_COND_INITIALIZER;
@@ -29,8 +31,8 @@ static void instance_free(struct instance *instance)
 {
 	struct host *host = instance->host;
 	struct model *model = instance->model;
-	if (instance->instance)
-		host->table->instance_free(instance->instance);
+	if (instance->plugin_instance)
+		host->table->instance_free(instance->plugin_instance);
 	free(instance->events);
 	free(instance);
 	pthread_mutex_lock(&host->lock);
@@ -88,11 +90,11 @@ void et_hosted_instance_new(struct host *host, const struct et_plugin_handle *ha
 	if (handle->model && !instance->model)
 		answer->result = INFERD_DELEGATE_E_NOT_FOUND;
 	else if (instance->model && host->table->instance_new)
-		answer->result = (uint32_t)host->table->instance_new(instance->model->model, &instance->instance,
-			&message);
+		answer->result = (uint32_t)host->table->instance_new(instance->model->plugin_model,
+			&instance->plugin_instance, &message);
 	et_hosted_text(answer, &message);
 	if (answer->result) {
-		instance->instance = NULL;
+		instance->plugin_instance = NULL;
 		instance_free(instance);
 		return;
 	}
@@ -107,7 +109,7 @@ void et_hosted_instance_reset(struct host *host, const struct et_plugin_handle *
 	struct instance *instance = instance_get(host, handle->instance);
 	answer->result = INFERD_DELEGATE_E_UNSUPPORTED;
 	if (instance && instance->model && host->table->instance_reset)
-		answer->result = (uint32_t)host->table->instance_reset(instance->instance, &message);
+		answer->result = (uint32_t)host->table->instance_reset(instance->plugin_instance, &message);
 	et_hosted_text(answer, &message);
 	if (instance)
 		instance_put(instance);
@@ -120,14 +122,14 @@ void et_hosted_instance_free(struct host *host, uint64_t id)
 		return;
 	pthread_mutex_lock(&host->lock);
 	instance->id = 0;
-	instance->n_refs--; /* its own; this function's keeps it a moment longer */
+	instance->n_refs--; /* this function's reference keeps it until instance_put */
 	pthread_mutex_unlock(&host->lock);
 	instance_put(instance);
 }
 
 /* --- the end of a run ------------------------------------------------------------------------------------ */
 
-/* The largest answer. */
+/* Room for the largest DONE. */
 union done_packet {
 	struct et_plugin_done done;
 	_Alignas(16) char bytes[ET_PLUGIN_MAX_PACKET];
@@ -146,7 +148,7 @@ static void put_outputs(const struct instance *instance, struct et_plugin_done *
 	}
 }
 
-/* Give the arguments' memory back; false, with its number: that of one went away meanwhile. */
+/* Put the arguments' areas back. False: the memory of argument *ret_faulted went away while the run used it. */
 static bool put_areas(struct instance *instance, uint32_t *ret_faulted)
 {
 	bool is_good = true;
@@ -161,7 +163,8 @@ static bool put_areas(struct instance *instance, uint32_t *ret_faulted)
 	return is_good;
 }
 
-/* @instance NULL: there was nothing to run. Afterwards it may be used by the next run. */
+/* Send DONE for the run with @id. @instance NULL: the run did not begin. Once it is sent, the instance may get its next
+ * run, on another thread. */
 static void send_done(struct host *host, struct instance *instance, uint64_t id, int result, const char *text)
 {
 	union done_packet packet;
@@ -186,7 +189,7 @@ static void send_done(struct host *host, struct instance *instance, uint64_t id,
 		instance->events = NULL;
 	}
 	packet.done.header = (struct et_plugin_header){ ET_PLUGIN_DONE, (uint32_t)n_bytes, id };
-	/* what this thread read of the instance comes before what the next run's thread writes */
+	/* order what this thread read of the instance before what the next run's thread writes */
 	pthread_mutex_lock(&host->lock);
 	pthread_mutex_unlock(&host->lock);
 	int rc = et_plugin_send(host->options.calls, &packet, -1, 1);
@@ -206,28 +209,29 @@ static struct instance *find_running(void *self)
 	return NULL;
 }
 
-/* Calls of cancel that a run of @instance might mistake for its own, under the lock. */
+/* Under the lock: the count of cancel calls that a run of @instance could take for its own: the instance's, or the
+ * model's if the plug-in has no instances. */
 static uint32_t *n_cancelling(struct instance *instance)
 {
 	bool has_instances = instance->host->table->instance_new || !instance->model;
 	return has_instances ? &instance->n_cancelling : &instance->model->n_cancelling;
 }
 
-/* The run begins: it has a number that only it ever had. */
+/* Begin the run: give it a token, after cancel calls for the run before have returned. */
 static void enter(struct instance *instance, bool is_submitted)
 {
 	pthread_mutex_lock(&running_lock);
-	while (*n_cancelling(instance)) /* of the run before */
+	while (*n_cancelling(instance))
 		pthread_cond_wait(&has_cancelled, &running_lock);
 	instance->token = ++last_token;
 	instance->is_submitted = is_submitted;
-	instance->view.self = (void *)instance->token;
+	instance->plugin_run.self = (void *)instance->token;
 	et_list_append(&running, &instance->running);
 	pthread_mutex_unlock(&running_lock);
 }
 
-/* Under the lock, which is released meanwhile: the plug-in is asked to end what runs on @instance. It may call done from
- * within. */
+/* Under the lock, which is released meanwhile: ask the plug-in to end the run of @instance. The plug-in may call
+ * done from within cancel. */
 static void pass_cancel(struct instance *instance)
 {
 	const struct inferd_delegate *table = instance->host->table;
@@ -235,13 +239,13 @@ static void pass_cancel(struct instance *instance)
 		return;
 	++*n_cancelling(instance);
 	pthread_mutex_unlock(&running_lock);
-	table->cancel(instance->model->model, instance->instance);
+	table->cancel(instance->model->plugin_model, instance->plugin_instance);
 	pthread_mutex_lock(&running_lock);
 	if (--*n_cancelling(instance) == 0)
 		pthread_cond_broadcast(&has_cancelled);
 }
 
-/* A submitted run has ended, from any thread. */
+/* The plug-in reports the end of a submitted run, from any thread. */
 static void on_done(void *self, int result, const char *text)
 {
 	pthread_mutex_lock(&running_lock);
@@ -249,19 +253,19 @@ static void on_done(void *self, int result, const char *text)
 	if (found && !found->is_submitted)
 		found = NULL;
 	if (found) {
-		found->number = 0;
+		found->run_number = 0;
 		et_list_remove(&found->running);
 		found->host->n_ending++;
 	}
 	pthread_mutex_unlock(&running_lock);
 	if (!found) {
 		fprintf(stderr, "<4>the plug-in reported the end of a run that is not running (twice, or too late); "
-				"ignoring it\n");
+				"this is ignored\n");
 		return;
 	}
 	struct host *host = found->host;
-	uint64_t run = found->run;
-	found->run = 0;
+	uint64_t run = found->run_id;
+	found->run_id = 0;
 	send_done(host, found, run, result, text);
 	instance_put(found);
 	pthread_mutex_lock(&running_lock);
@@ -270,7 +274,7 @@ static void on_done(void *self, int result, const char *text)
 	pthread_mutex_unlock(&running_lock);
 }
 
-/* A part of a run that is profiled took so long, from any thread. What comes too late is not missed. */
+/* The plug-in reports a part of a profiled run, from any thread. An event that comes too late is ignored. */
 static void on_event(void *self, const char *name, uint64_t ns)
 {
 	pthread_mutex_lock(&running_lock);
@@ -283,9 +287,9 @@ static void on_event(void *self, const char *name, uint64_t ns)
 	pthread_mutex_unlock(&running_lock);
 }
 
-/* --- its arguments --------------------------------------------------------------------------------------- */
+/* --- arguments ------------------------------------------------------------------------------------------- */
 
-/* Where a tensor of no bytes lies. */
+/* The data of tensors without bytes. */
 static const _Alignas(64) uint8_t nothing[64];
 
 static bool take_tensor(struct instance *instance, uint32_t i, const struct et_plugin_arg *from,
@@ -310,7 +314,8 @@ static bool take_tensor(struct instance *instance, uint32_t i, const struct et_p
 	return true;
 }
 
-/* The arguments, as the plug-in sees them; false: the packet is wrong, or there is no room for a mapping. */
+/* Turn the packet's arguments into those of the plug-in's interface. False: the packet is malformed, or memory
+ * could not be mapped. */
 static bool take_args(struct instance *instance, const struct et_plugin_run *run)
 {
 	if (run->n_args > ET_PLUGIN_MAX_ARGS ||
@@ -341,15 +346,15 @@ static bool take_args(struct instance *instance, const struct et_plugin_run *run
 			return false;
 		}
 	}
-	instance->view = (struct inferd_delegate_run){
-		.struct_size = sizeof instance->view, .n_args = run->n_args, .args = instance->arg_pointers
+	instance->plugin_run = (struct inferd_delegate_run){
+		.struct_size = sizeof instance->plugin_run, .n_args = run->n_args, .args = instance->arg_pointers
 	};
 	instance->n_events = 0;
 	if (run->flags & INFERD_DELEGATE_PROFILE)
 		instance->events = calloc(ET_PLUGIN_MAX_EVENTS, sizeof *instance->events);
 	if (instance->events) {
-		instance->view.flags = INFERD_DELEGATE_PROFILE;
-		instance->view.event = on_event;
+		instance->plugin_run.flags = INFERD_DELEGATE_PROFILE;
+		instance->plugin_run.event = on_event;
 	}
 	return true;
 }
@@ -360,7 +365,7 @@ static void run_kernel(struct host *host, const struct et_plugin_run *run, struc
 {
 	struct inferd_delegate_message message = { .struct_size = sizeof message };
 	int result = INFERD_DELEGATE_E_NOT_FOUND;
-	snprintf(message.text, sizeof message.text, "no such kernel");
+	snprintf(message.text, sizeof message.text, "there is no such kernel");
 	if (run->kernel < host->table->n_kernels)
 		result = host->table->kernels[run->kernel]->run(host->self, instance->arg_pointers, instance->n_args,
 			&message);
@@ -372,24 +377,24 @@ static void run_submit(struct host *host, const struct et_plugin_run *run, struc
 {
 	struct inferd_delegate_message message = { .struct_size = sizeof message };
 	pthread_mutex_lock(&host->lock);
-	instance->n_refs++; /* the run's, until its completion */
+	instance->n_refs++; /* for the run, until its completion */
 	pthread_mutex_unlock(&host->lock);
-	instance->run = run->header.id;
+	instance->run_id = run->header.id;
 	enter(instance, true);
 	uintptr_t token = instance->token;
 	instance->completion = (struct inferd_delegate_completion){
 		.struct_size = sizeof instance->completion, .self = (void *)token, .done = on_done
 	};
-	int result = host->table->submit(instance->model->model, instance->instance, &instance->view,
-		&instance->completion, &message);
+	int result = host->table->submit(instance->model->plugin_model, instance->plugin_instance,
+		&instance->plugin_run, &instance->completion, &message);
 	pthread_mutex_lock(&running_lock);
 	bool is_running = instance->token == token && !et_list_is_empty(&instance->running);
-	/* else it has ended, and the instance may have its next run already */
-	if (is_running && result) { /* refused: a completion that comes in spite of it finds nothing */
+	/* if it is not running, it has ended, and the instance may have its next run already */
+	if (is_running && result) { /* refused; a completion that comes nevertheless finds no token */
 		et_list_remove(&instance->running);
 	} else if (is_running) {
-		instance->number = run->kernel;
-		if (instance->cancelled == run->kernel)
+		instance->run_number = run->kernel;
+		if (instance->cancelled_run == run->kernel)
 			pass_cancel(instance);
 	}
 	pthread_mutex_unlock(&running_lock);
@@ -400,7 +405,7 @@ static void run_submit(struct host *host, const struct et_plugin_run *run, struc
 		return;
 	}
 	message.text[sizeof message.text - 1] = '\0';
-	instance->run = 0;
+	instance->run_id = 0;
 	send_done(host, instance, run->header.id, result, message.text);
 	instance_put(instance);
 }
@@ -411,15 +416,16 @@ static void run_execute(struct host *host, const struct et_plugin_run *run, stru
 	int result = INFERD_DELEGATE_E_CANCELLED;
 	enter(instance, false);
 	pthread_mutex_lock(&running_lock);
-	bool is_cancelled = instance->cancelled == run->kernel;
-	instance->number = is_cancelled ? 0 : run->kernel;
+	bool is_cancelled = instance->cancelled_run == run->kernel;
+	instance->run_number = is_cancelled ? 0 : run->kernel;
 	pthread_mutex_unlock(&running_lock);
 	if (is_cancelled)
 		snprintf(message.text, sizeof message.text, "cancelled before it began");
 	else
-		result = host->table->execute(instance->model->model, instance->instance, &instance->view, &message);
+		result = host->table->execute(instance->model->plugin_model, instance->plugin_instance,
+			&instance->plugin_run, &message);
 	pthread_mutex_lock(&running_lock);
-	instance->number = 0;
+	instance->run_number = 0;
 	et_list_remove(&instance->running);
 	pthread_mutex_unlock(&running_lock);
 	message.text[sizeof message.text - 1] = '\0';
@@ -429,7 +435,7 @@ static void run_execute(struct host *host, const struct et_plugin_run *run, stru
 void et_hosted_run(struct host *host, const struct et_plugin_run *run)
 {
 	struct instance *instance = instance_get(host, run->instance);
-	if (!instance || instance->run || (run->model && !instance->model) || !take_args(instance, run))
+	if (!instance || instance->run_id || (run->model && !instance->model) || !take_args(instance, run))
 		send_done(host, NULL, run->header.id, INFERD_DELEGATE_E_INVALID,
 			"the host can't read the run's arguments, or has no room to map them");
 	else if (!run->model)
@@ -448,8 +454,8 @@ void et_hosted_cancel(struct host *host, uint64_t id, uint32_t number)
 	if (!instance)
 		return;
 	pthread_mutex_lock(&running_lock);
-	bool is_running = instance->number == number && instance->cancelled != number;
-	instance->cancelled = number;
+	bool is_running = instance->run_number == number && instance->cancelled_run != number;
+	instance->cancelled_run = number;
 	if (is_running && instance->model)
 		pass_cancel(instance);
 	pthread_mutex_unlock(&running_lock);
@@ -465,8 +471,8 @@ void et_hosted_instances_free(struct host *host)
 	pthread_mutex_unlock(&running_lock);
 	ET_LIST_FOR_EACH(node, after, &host->instances) {
 		struct instance *instance = ET_CONTAINER_OF(node, struct instance, node);
-		/* a run that never ended: the plug-in may still write to it, but is not heard any more */
-		if (instance->run) {
+		/* a run that never ended: the plug-in may still write to its arguments, so nothing of it is freed */
+		if (instance->run_id) {
 			pthread_mutex_lock(&running_lock);
 			et_list_remove(&instance->running);
 			pthread_mutex_unlock(&running_lock);

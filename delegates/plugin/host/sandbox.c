@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sandbox of a host process: no privileges needed to enter it, no way back.
+/* The sandbox of a host process. Entering it needs no privileges, and there is no way back.
  *
- *   no_new_privs  nothing it runs gains rights
+ *   no_new_privs  the process can't gain rights by running a program
  *   Landlock      files: read everything, write only the cache folder and device nodes; no TCP
- *   seccomp       no sockets, no programs, no new processes, no mounts, no modules, no kernel internals; of the
- *                 processes that are there none but this one
+ *   seccomp       no sockets, programs, new processes, mounts, modules or kernel internals; no calls on other processes
  *   limits        no core files, few descriptors
  *
- * The filter is a list of what is denied (EPERM), not of what is allowed: vendors' libraries and their drivers'
- * ioctls are not ours to know, and one that breaks on an unexpected call is worth less than the last bit of
- * tightness. Threads stay possible, processes not: clone is looked at, and clone3, whose flags lie in memory that a
- * filter can't read, is answered ENOSYS, so that the C library falls back to clone.
+ * The seccomp filter lists what is denied (EPERM), not what is allowed. inferd can't know which calls and ioctls a
+ * vendor's library and its driver need, and a library that breaks on a denied call costs more than the last bit of
+ * safety gains. The library may start threads but no processes: the filter checks the flags of clone. Those of
+ * clone3 lie in memory, which a filter can't read, so clone3 answers ENOSYS, and the C library falls back to clone.
  *
- * All hosts and inferd are one user, so for the kernel each may signal, limit and slow down the others; Landlock knows
- * signals alone, and those since ABI 6. So calls that name a process are let through only with 0 or this process's own
- * number. A thread's number is as good as a stranger's here: a library that pins its threads or changes their priority
- * has to do it from the thread itself, by 0.
+ * All hosts and inferd run as one user, so the kernel lets each of them signal, limit and slow down the others;
+ * Landlock restricts only signals, and only since ABI 6. So calls that name a process are allowed only with 0 or
+ * this process's own number. The filter can't tell a thread's number from another process's: a library that pins
+ * its threads or changes their priority has to do so from the thread itself, with 0.
  *
- * Each part is tried by itself; what an old kernel lacks is reported and lived without. The Landlock structs are
- * declared here, since the installed headers may be older than the kernel. */
+ * Each part is tried by itself. A part that an old kernel lacks is reported, and the host runs without it. The
+ * Landlock structs are declared here, since the installed headers may be older than the kernel. */
 #include "delegates/plugin/host/sandbox.h"
 #include "delegates/plugin/wire.h"
 
@@ -204,13 +203,13 @@ static const uint32_t denied[] = {
 #endif
 };
 
-/* Calls on a process by its number: which argument that is, whether 0 there is this one, and what the first argument
- * has to be besides (ANY: whatever it is). */
+/* Calls that name a process: which argument is its number, whether 0 stands for the caller, and which value the
+ * first argument must have, too (ANY: any). */
 enum { ANY = -1, ONE_PROCESS = 0, IO_ONE_PROCESS = 1 }; /* PRIO_PROCESS, IOPRIO_WHO_PROCESS */
-static const struct own {
+static const struct process_call {
 	uint32_t call;
 	int8_t at, has_zero, first;
-} own[] = {
+} process_calls[] = {
 	/* glibc's abort and pthread_kill are tgkill */
 	{ SYS_kill, 0, false, ANY },
 	{ SYS_tkill, 0, false, ANY },
@@ -228,10 +227,10 @@ static const struct own {
 	{ SYS_move_pages, 0, true, ANY },
 };
 
-/* What makes a descriptor send signals, to anybody, in its second argument. */
+/* Commands, in the second argument, that make a descriptor send signals to any process. */
 static const struct command {
 	uint32_t call, command;
-} commands[] = {
+} signal_commands[] = {
 	{ SYS_fcntl, F_SETOWN },
 	{ SYS_fcntl, F_SETOWN_EX },
 	{ SYS_fcntl, F_SETSIG },
@@ -239,7 +238,7 @@ static const struct command {
 	{ SYS_ioctl, SIOCSPGRP },
 };
 
-/* Numbers of processes and commands are ints: the kernel looks at no more of the argument than its low half. */
+/* The offset of the low 32 bits of an argument. Process numbers and commands are ints: the kernel ignores the rest. */
 static uint32_t low_half_of(unsigned arg)
 {
 	return (uint32_t)(offsetof(struct seccomp_data, args) + arg * sizeof(uint64_t) +
@@ -249,7 +248,8 @@ static uint32_t low_half_of(unsigned arg)
 static int filter_calls(void)
 {
 	enum { N_HEAD = 4, N_CLONE = 7, N_DENIED = N_ITEMS(denied) };
-	struct sock_filter code[N_HEAD + N_CLONE + 2 * N_DENIED + 8 * N_ITEMS(own) + 5 * N_ITEMS(commands) + 3];
+	struct sock_filter
+		code[N_HEAD + N_CLONE + 2 * N_DENIED + 8 * N_ITEMS(process_calls) + 5 * N_ITEMS(signal_commands) + 3];
 	size_t n = 0;
 	const uint32_t number = offsetof(struct seccomp_data, nr), machine = offsetof(struct seccomp_data, arch);
 #define EMIT(...) code[n++] = (struct sock_filter)__VA_ARGS__
@@ -257,7 +257,7 @@ static int filter_calls(void)
 	EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MACHINE, 1, 0));
 	EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
 	EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, number));
-	/* a thread, or nothing; its flags are the first argument, and the low half of it */
+	/* clone only for threads; the flags are the low half of the first argument */
 	EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 4));
 	EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low_half_of(0)));
 	EMIT(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 0, 1));
@@ -269,30 +269,31 @@ static int filter_calls(void)
 		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, denied[i], 0, 1));
 		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
 	}
-	for (size_t i = 0; i < N_ITEMS(own); i++) {
-		const struct own *o = &own[i];
-		uint8_t n_first = o->first == ANY ? 0 : 2, n_zero = o->has_zero ? 1 : 0;
-		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, o->call, 0, (uint8_t)(n_first + n_zero + 4)));
+	for (size_t i = 0; i < N_ITEMS(process_calls); i++) {
+		const struct process_call *process_call = &process_calls[i];
+		uint8_t n_first = process_call->first == ANY ? 0 : 2, n_zero = process_call->has_zero ? 1 : 0;
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, process_call->call, 0, (uint8_t)(n_first + n_zero + 4)));
 		if (n_first) {
 			EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low_half_of(0)));
-			EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)o->first, 0, (uint8_t)(n_zero + 2)));
+			EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)process_call->first, 0,
+				(uint8_t)(n_zero + 2)));
 		}
-		EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low_half_of((unsigned)o->at)));
+		EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low_half_of((unsigned)process_call->at)));
 		if (n_zero)
 			EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 2, 0));
 		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)getpid(), 1, 0));
 		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
 		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
 	}
-	for (size_t i = 0; i < N_ITEMS(commands); i++) {
-		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, commands[i].call, 0, 4));
+	for (size_t i = 0; i < N_ITEMS(signal_commands); i++) {
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, signal_commands[i].call, 0, 4));
 		EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low_half_of(1)));
-		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, commands[i].command, 0, 1));
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, signal_commands[i].command, 0, 1));
 		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
 		EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, number));
 	}
 #ifdef __x86_64__
-	/* the other numbering of calls on the same machine */
+	/* x32 calls: the same machine with other numbers */
 	EMIT(BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 0, 1));
 	EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sandbox: what a host process gives up before it loads its plug-in. */
+/* Sandbox: the rights that a host process gives up before it loads its plug-in. */
 #ifndef DELEGATES_PLUGIN_HOST_SANDBOX_H
 #define DELEGATES_PLUGIN_HOST_SANDBOX_H
 
@@ -10,8 +10,8 @@ enum et_sandbox_part {
 	ET_SANDBOX_LIMITS = 1 << 3,
 };
 
-/* For this process and all its threads to come, for ever. @cache_dir: the folder that stays writable, or NULL.
- * Returns the parts that the kernel took. */
+/* Enter the sandbox, for the calling thread and all threads that it starts; there is no way back. @cache_dir is the
+ * folder that stays writable, or NULL. Returns the parts that this kernel supports and has enabled. */
 unsigned et_sandbox_enter(const char *cache_dir);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Answering inferd's calls with the plug-in's functions.
+/* Answer inferd's calls with the plug-in's functions.
  *
- * Several threads, as many as runs may be in flight and two more, each take the next packet from the one socket, so
- * that a cancel arrives while a run blocks; a plug-in that wants one thread gets one. Order between packets does
- * not matter: inferd waits for an answer before it sends what builds on it, and what is freed while a run still uses
- * it goes with that run. */
+ * Several threads take packets from the one socket: as many as runs may be in flight, and two more, so that a
+ * cancel is read while runs block. A plug-in with ONE_THREAD gets one thread. The order between packets does not
+ * matter: inferd waits for an answer before it sends what builds on it, and an object that is freed while a run
+ * uses it is freed with the run. */
 #include "delegates/plugin/host/serve.h"
 #include "delegates/plugin/host/host_internal.h"
 #include "delegates/plugin/host/sandbox.h"
@@ -109,7 +109,7 @@ static void on_start(struct host *host, const struct et_plugin_start *start, str
 	snprintf(started->id, sizeof started->id, "%s", table->id);
 	snprintf(started->name, sizeof started->name, "%s", table->name);
 	snprintf(started->version, sizeof started->version, "%.60s", table->version ? table->version : "");
-	host->view = (struct inferd_delegate_host){ .struct_size = sizeof host->view,
+	host->plugin_host = (struct inferd_delegate_host){ .struct_size = sizeof host->plugin_host,
 		.major = INFERD_DELEGATE_MAJOR,
 		.minor = INFERD_DELEGATE_MINOR,
 		.cache_dir = start->has_cache ? host->cache_dir : NULL,
@@ -119,7 +119,7 @@ static void on_start(struct host *host, const struct et_plugin_start *start, str
 		.log = et_hosted_log,
 		.alloc = host_alloc,
 		.free = host_free };
-	started->result = (uint32_t)table->open(&host->view, &host->self, &message);
+	started->result = (uint32_t)table->open(&host->plugin_host, &host->self, &message);
 	message.text[sizeof message.text - 1] = '\0';
 	snprintf(started->text, sizeof started->text, "%s", message.text);
 	if (started->result)
@@ -134,7 +134,7 @@ static void on_start(struct host *host, const struct et_plugin_start *start, str
 
 /* --- trying buffers ------------------------------------------------------------------------------------- */
 
-/* What is wrong with a buffer of @n_bytes of the device, or NULL. */
+/* Try a buffer of @n bytes: map it, write to it, export it. NULL, or what is wrong. */
 static const char *try_buffer(const struct inferd_delegate *table, struct inferd_delegate_buffer *buffer, size_t n)
 {
 	void *bytes = NULL;
@@ -142,9 +142,9 @@ static const char *try_buffer(const struct inferd_delegate *table, struct inferd
 	struct stat st;
 	for (int round = 0; round < 2; round++) {
 		if (table->buffer_map(buffer, &bytes) || !bytes)
-			return "buffer_map does not map what buffer_alloc gave";
+			return "buffer_map fails for a buffer of buffer_alloc";
 		if (round && (((uint8_t *)bytes)[0] != 0x5a || ((uint8_t *)bytes)[n - 1] != 0x5a))
-			return "what was written to a buffer is not there when it is mapped again";
+			return "a buffer that is mapped again has lost what was written to it";
 		memset(bytes, 0x5a, n);
 		table->buffer_unmap(buffer);
 	}
@@ -167,7 +167,7 @@ static void try_buffers(struct host *host, uint32_t device, struct et_plugin_ans
 	for (size_t n = 1; n <= 1 << 20 && !wrong; n *= 16) {
 		struct inferd_delegate_buffer *buffer = NULL;
 		if (table->buffer_alloc(host->self, device, n, &buffer) || !buffer) {
-			wrong = "buffer_alloc gives nothing";
+			wrong = "buffer_alloc fails";
 			break;
 		}
 		wrong = try_buffer(table, buffer, n);
@@ -218,13 +218,13 @@ static void on_destroy(struct host *host, uint64_t id)
 	struct model *model = et_hosted_model_find(host, id);
 	bool is_last = model && et_hosted_model_put(model);
 	if (model)
-		model->id = 0; /* not found again */
+		model->id = 0; /* so that it is not found again */
 	pthread_mutex_unlock(&host->lock);
 	if (is_last)
 		et_hosted_model_free(model);
 }
 
-/* What has no answer. */
+/* Packets without an answer. */
 static void on_end(struct host *host, const struct et_plugin_handle *handle)
 {
 	switch (handle->header.type) {
@@ -243,7 +243,7 @@ static void on_end(struct host *host, const struct et_plugin_handle *handle)
 	}
 }
 
-/* False: end. */
+/* Handle one packet. False: stop serving. */
 static bool handle(struct host *host, const struct et_plugin_header *header, int fd)
 {
 	struct et_plugin_answer answer = { .header = { ET_PLUGIN_ANSWER, sizeof answer, header->id } };
@@ -300,7 +300,8 @@ static void *serve_thread(void *arg)
 			break;
 	if (n < 0)
 		atomic_store(&host->rc, n);
-	/* The others, too. inferd hears of the end when it has come, unless it was not inferd that hung up. */
+	/* Stop the other threads, too. After a malformed packet inferd is to notice at once; if inferd hung up, it
+	 * notices the end when the sockets close. */
 	shutdown(host->options.calls, atomic_load(&host->rc) ? SHUT_RDWR : SHUT_RD);
 	return NULL;
 }
@@ -353,7 +354,7 @@ int et_plugin_serve(const struct et_serve_options *options)
 			n++;
 		serve_thread(&host);
 	} else {
-		/* inferd reads why, and hangs up */
+		/* inferd reads the reason in STARTED, and hangs up */
 		struct et_plugin_header header;
 		int fd;
 		while (et_plugin_receive(host.options.calls, &header, sizeof header, &fd, 1) > 0)
@@ -367,8 +368,9 @@ int et_plugin_serve(const struct et_serve_options *options)
 	free_all(&host);
 	if (host.is_open)
 		host.table->close(host.self);
-	/* The library stays: threads of its own may still be on their way out of it. */
-	if (!options->is_process) { /* else they end with it, as the last thing inferd sees */
+	/* The library stays loaded: threads of its own may still run in it. The sockets of a process close when it
+	 * ends, so that inferd sees its end last. */
+	if (!options->is_process) {
 		close(host.options.calls);
 		close(host.options.asks);
 	}

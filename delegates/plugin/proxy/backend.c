@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The proxy of a plug-in: its configuration, its facts, and a host process whenever one is needed.
+/* The backend around a plug-in: open and close it, and start a host whenever a call needs one.
  *
- * A host is started by whoever needs it next, one at a time, when the restart policy allows it; the watcher ends it.
- * What it said of itself at the first start must be so after each. */
+ * The call that needs a host starts it, one start at a time, if the restart policy allows it (restart.c). The
+ * watcher ends it. What the first host said of the plug-in (facts) must be true of every later one. */
 #include "delegates/plugin/proxy/proxy_internal.h"
 
-#include "delegates/interface.h"
+#include "delegates/convert.h"
 #include "delegates/plugin/host/sandbox.h"
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
@@ -54,9 +54,8 @@ static enum et_status cannot_start(const char *path, int rc, struct et_diag *dia
 {
 	if (rc == -ENOENT || rc == -ENOTDIR || rc == -EACCES || rc == -ENOEXEC)
 		return et_fail(diag, ET_E_NOT_FOUND,
-			"the process for it can't be started: %.160s: %s; install inferd-delegate-host "
-			"there, or "
-			"name another one as host in its section",
+			"the host process can't be started: %.160s: %s; install inferd-delegate-host there, or "
+			"set host to its path in the backend's section",
 			path, strerror(-rc));
 	return et_fail(diag, ET_E_NOT_FOUND, "can't start %.200s: %s", path, strerror(-rc));
 }
@@ -67,7 +66,8 @@ static enum et_status start_host(struct et_backend *b, struct et_plugin_started 
 	struct et_plugin_process process;
 	struct et_plugin_start *start = make_start(&b->config);
 	if (!start)
-		return et_fail(diag, ET_E_INVALID_ARGUMENT, "no room for the options of the backend");
+		return et_fail(diag, ET_E_INVALID_ARGUMENT,
+			"the options of the backend are too long, or there is no memory");
 	enum et_status status = et_plugin_tenant_starts(b, diag);
 	if (status) {
 		free(start);
@@ -92,7 +92,7 @@ static enum et_status start_host(struct et_backend *b, struct et_plugin_started 
 	started->id[sizeof started->id - 1] = started->name[sizeof started->name - 1] = '\0';
 	started->version[sizeof started->version - 1] = started->text[sizeof started->text - 1] = '\0';
 	if (started->n_devices > ET_PLUGIN_MAX_DEVICES || started->n_kernels > ET_PLUGIN_MAX_KERNELS)
-		return et_fail(diag, ET_E_INTERNAL, "the host process does not speak as it should");
+		return et_fail(diag, ET_E_INTERNAL, "the host process sent a malformed answer");
 	if (started->result)
 		return et_fail(diag, ET_E_NOT_FOUND, "%.255s",
 			started->text[0] ? started->text : "the plug-in does not say why it can't be opened");
@@ -110,7 +110,7 @@ static enum et_status start_again(struct et_backend *b, struct et_diag *diag)
 	if (!status && (started.n_devices != b->facts.n_devices || started.n_kernels != b->facts.n_kernels ||
 			       strcmp(started.id, b->facts.id) != 0))
 		status = et_fail(diag, ET_E_BACKEND_CRASHED,
-			"the plug-in came back with other devices or kernels; restart inferd");
+			"the plug-in has other devices or kernels after its process was started again; restart inferd");
 	if (!status)
 		return ET_OK;
 	pthread_mutex_lock(&b->lock);
@@ -121,7 +121,7 @@ static enum et_status start_again(struct et_backend *b, struct et_diag *diag)
 	return status == ET_E_OUT_OF_RESOURCES ? status : ET_E_BACKEND_CRASHED;
 }
 
-enum et_status et_plugin_up(struct et_backend *b, uint64_t *ret_generation, struct et_diag *diag)
+enum et_status et_plugin_ensure_host(struct et_backend *b, uint64_t *ret_generation, struct et_diag *diag)
 {
 	enum et_status status = ET_OK;
 	pthread_mutex_lock(&b->lock);
@@ -132,7 +132,7 @@ enum et_status et_plugin_up(struct et_backend *b, uint64_t *ret_generation, stru
 		return ET_OK;
 	pthread_mutex_lock(&b->starting);
 	pthread_mutex_lock(&b->lock);
-	/* a host that is being ended, or did not open, goes first */
+	/* wait for the end of a host that is being ended, or failed to open */
 	while (b->phase == ET_PLUGIN_DOWN && b->process.is_running)
 		pthread_cond_wait(&b->changed, &b->lock);
 	is_up = b->phase == ET_PLUGIN_UP;
@@ -168,7 +168,7 @@ enum et_status et_plugin_restart(struct et_backend *b, struct et_diag *diag)
 {
 	if (b->config.isolation == ET_PLUGIN_IN_THREAD)
 		return et_fail(diag, ET_E_NOT_SUPPORTED,
-			"it runs on a thread of inferd (isolation = thread); restart inferd");
+			"the plug-in runs on a thread of inferd (isolation = thread); restart inferd");
 	if (!b->parent)
 		et_plugin_tenants_restart(b, diag);
 	pthread_mutex_lock(&b->lock);
@@ -182,14 +182,14 @@ enum et_status et_plugin_restart(struct et_backend *b, struct et_diag *diag)
 	return ET_OK;
 }
 
-/* --- trying it -------------------------------------------------------------------------------------- */
+/* --- for inferd-delegate-check ---------------------------------------------------------------------- */
 
 static enum et_status ask_device(struct et_backend *b, uint32_t type, uint32_t device, struct et_plugin_answer *answer,
 	struct et_diag *diag)
 {
 	struct et_plugin_handle handle = { .header = { type, sizeof handle, 0 }, .instance = device };
 	uint64_t generation;
-	enum et_status status = et_plugin_up(b, &generation, diag);
+	enum et_status status = et_plugin_ensure_host(b, &generation, diag);
 	if (!status)
 		status = et_plugin_ask(b, generation, &handle, -1, answer, sizeof *answer, NULL, diag);
 	if (status)
@@ -225,7 +225,7 @@ static void backend_free(struct et_backend *b)
 	free(b->backlog);
 	free(b->shared);
 	free(b->packet);
-	free(b->ask);
+	free(b->asks_packet);
 	free(b->strings);
 	free(b->options);
 	free(b);
@@ -297,12 +297,6 @@ static bool copy_config(struct et_backend *b, const struct et_plugin_config *fro
 	return true;
 }
 
-static enum et_status no_open(struct et_backend **ret_backend, const struct et_allocator *allocator,
-	const struct et_log *log, struct et_diag *diag)
-{
-	return et_fail(diag, ET_E_NOT_SUPPORTED, "a plug-in is opened with its configuration");
-}
-
 static uint32_t n_devices(const struct et_backend *b)
 {
 	return b->facts.n_devices;
@@ -311,7 +305,7 @@ static uint32_t n_devices(const struct et_backend *b)
 static void device(const struct et_backend *b, uint32_t index, struct et_device *ret_device)
 {
 	const struct et_plugin_device *from = &b->facts.devices[index];
-	ret_device->kind = et_interface_kind(from->kind);
+	ret_device->kind = et_convert_kind(from->kind);
 	memcpy(ret_device->name, from->name, sizeof ret_device->name);
 	ret_device->name[sizeof ret_device->name - 1] = '\0';
 	ret_device->memory_bytes = from->memory_bytes;
@@ -352,15 +346,14 @@ struct et_backend *et_plugin_backend_new(const struct et_plugin_config *config, 
 	if (b) {
 		b->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		b->packet = malloc(ET_PLUGIN_MAX_PACKET);
-		b->ask = malloc(ET_PLUGIN_MAX_PACKET);
+		b->asks_packet = malloc(ET_PLUGIN_MAX_PACKET);
 	}
-	if (!b || b->wake < 0 || !b->packet || !b->ask || !copy_config(b, config)) {
+	if (!b || b->wake < 0 || !b->packet || !b->asks_packet || !copy_config(b, config)) {
 		backend_free(b);
 		et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "out of memory");
 		return NULL;
 	}
 	b->ops = et_plugin_ops;
-	b->ops.open = no_open;
 	b->ops.close = et_plugin_backend_end;
 	b->ops.n_devices = n_devices;
 	b->ops.device = device;
@@ -373,7 +366,7 @@ struct et_backend *et_plugin_backend_new(const struct et_plugin_config *config, 
 	b->sleep_until_ns = UINT64_MAX;
 	et_list_init(&b->calls);
 	et_list_init(&b->waiting);
-	et_list_init(&b->model);
+	et_list_init(&b->models);
 	et_list_init(&b->shown);
 	et_list_init(&b->tenants);
 	et_list_init(&b->tenant_node);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls: what was asked of a host, and who receives the answers.
+/* Calls to a host: send them, receive the answers, and end them.
  *
- * A wake-up is most of what a small run costs, so a thread that waits for an answer receives it itself. There is one
- * socket and there are several who wait; one of them at a time is at the socket (is_receiving), handles what comes for
- * anybody, and leaves the place to another when its own call is done. Calls that nobody waits for are received by the
- * watcher, which otherwise looks at the socket only to see it closed.
+ * A wake-up is most of what a small run costs, so a thread that waits for an answer receives it itself. Several
+ * threads may wait at the one socket. One of them at a time receives (is_receiving), handles the packets of all
+ * calls, and lets another receive when its own call is done. The watcher receives for calls that no thread waits
+ * for (unattended); otherwise it polls the socket only to notice that it was closed.
  *
  * What must always be true:
- *   - a call is in exactly one of `calls`, `waiting` and nowhere, and who takes it out of a list (under the lock) is
- *     who ends it, so a run's completion comes exactly once whatever the host says;
- *   - an attended call is not touched after is_done, one that is not attended not after its completion;
- *   - nobody waits for room in the socket: what finds none is kept, and the watcher sends it. A host may be
- *     busy for as long as a call may take, and all that a client lets go of comes at once;
- *   - while a call is sent, somebody receives: one who waits, or, if a call is unattended, the watcher;
- *   - the socket is closed by the watcher alone, when nobody receives. */
+ *   - a call is in `calls`, in `waiting`, or in neither. The thread that takes it out of a list (under the lock) ends
+ *     it, so a run's completion is called exactly once, whatever the host sends;
+ *   - no other thread touches an attended call after is_done, or an unattended call after its completion;
+ *   - no thread waits for room in the socket: a packet that finds no room is kept, and the watcher sends it. A host
+ *     may be busy for as long as a call may take, and a client that ends frees everything at once;
+ *   - while a call is under way, a thread receives: one that waits, or, if a call is unattended, the watcher;
+ *   - only the watcher closes the socket, when no thread receives. */
 #include "delegates/plugin/proxy/proxy_internal.h"
 
-#include "delegates/interface.h"
+#include "delegates/convert.h"
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
 
@@ -31,7 +31,7 @@
 
 enum { MAX_BACKLOG = 1 << 16 };
 
-const char et_plugin_deaf[] = "does not read what is sent to it";
+const char et_plugin_not_reading[] = "does not read what is sent to it";
 
 void et_plugin_wake_watcher(struct et_backend *b)
 {
@@ -44,8 +44,8 @@ enum et_status et_plugin_status(uint32_t result, const char *text, struct et_dia
 {
 	if (result == ET_PLUGIN_RESULT_FAULT)
 		return et_fail(diag, ET_E_ACCESS_FAILED, "%.255s",
-			text[0] ? text : "memory of the run went away, the plug-in's process does not say which");
-	return et_interface_status((int)result, text, diag);
+			text[0] ? text : "memory of the run went away; the plug-in's process does not say which");
+	return et_convert_result((int)result, text, diag);
 }
 
 uint64_t et_plugin_new_handle(struct et_backend *b)
@@ -82,28 +82,28 @@ bool et_plugin_has_backlog(const struct et_backend *b)
 	return b->n_backlog || b->n_unsent;
 }
 
-/* Under the lock: as long as the longest call may keep a host's threads. */
-static void listen_again(struct et_backend *b)
+/* Under the lock: from now on the host must read something within the time of the longest call. */
+static void extend_read_deadline(struct et_backend *b)
 {
 	uint64_t run_ns = DEFAULT(b->config.run_timeout_ns, 30 * SECOND);
 	uint64_t load_ns = DEFAULT(b->config.load_timeout_ns, 120 * SECOND);
-	b->deaf_by_ns = from_now(run_ns > load_ns ? run_ns : load_ns);
+	b->must_read_by_ns = from_now(run_ns > load_ns ? run_ns : load_ns);
 }
 
-/* Under the lock: send it behind what waits for room. 0, -EAGAIN (it has to wait, too), or another error. */
+/* Under the lock: send a packet, unless others wait for room. 0; -EAGAIN: it has to wait, too; or another error. */
 static int send_in_order(struct et_backend *b, const void *packet, int fd)
 {
 	if (et_plugin_has_backlog(b))
 		return -EAGAIN;
 	int rc = et_plugin_send(b->process.calls, packet, fd, 0);
 	if (rc == -EAGAIN) {
-		listen_again(b);
+		extend_read_deadline(b);
 		et_plugin_wake_watcher(b);
 	}
 	return rc;
 }
 
-/* Under the lock. False: there is no memory, or far too much of it. */
+/* Under the lock: add to the backlog. False: there is no memory, or the backlog is full. */
 static bool keep(struct et_backend *b, const struct et_plugin_handle *handle)
 {
 	if (b->n_backlog == b->backlog_room) {
@@ -146,20 +146,20 @@ void et_plugin_send_backlog(struct et_backend *b)
 			rc = et_plugin_send(b->process.calls, call->unsent, call->unsent_fd, 0);
 		if (rc == -EAGAIN)
 			continue;
-		call->unsent = NULL; /* or it never will be: the host is gone, or goes */
+		call->unsent = NULL; /* sent; or the host is gone, and the watcher ends the call */
 		b->n_unsent--;
 		n_calls++;
 	}
 	if (n || n_calls)
-		listen_again(b);
+		extend_read_deadline(b);
 	if (!rc || rc == -EAGAIN)
 		return;
 	drop_backlog(b);
 	if (rc != -EPIPE)
-		b->kill_reason = et_plugin_deaf;
+		b->kill_reason = et_plugin_not_reading;
 }
 
-/* Under the lock: send, note the call, and have the watcher look if its alarm or its view is not right any more. */
+/* Under the lock: send a call, and wake the watcher if it has to wake up earlier, or has to receive. */
 static void send_call(struct et_backend *b, struct et_plugin_call *call, void *packet, int fd)
 {
 	struct et_plugin_header *header = packet;
@@ -171,7 +171,7 @@ static void send_call(struct et_backend *b, struct et_plugin_call *call, void *p
 		call->unsent_fd = fd;
 		b->n_unsent++;
 	} else if (rc < 0 && rc != -EPIPE) {
-		b->kill_reason = et_plugin_deaf;
+		b->kill_reason = et_plugin_not_reading;
 	}
 	if (b->kill_reason || call->deadline_ns < b->sleep_until_ns ||
 		(b->n_unattended && !b->is_watching && !b->is_receiving))
@@ -196,7 +196,7 @@ void et_plugin_tell(struct et_backend *b, uint64_t generation, struct et_plugin_
 		if (rc == -EAGAIN && keep(b, handle))
 			rc = 0;
 		if (rc < 0 && rc != -EPIPE) {
-			b->kill_reason = et_plugin_deaf;
+			b->kill_reason = et_plugin_not_reading;
 			et_plugin_wake_watcher(b);
 		}
 	}
@@ -261,14 +261,14 @@ void et_plugin_hurry(struct et_backend *b, struct et_instance *instance)
 
 /* --- ending ----------------------------------------------------------------------------------------- */
 
-/* Under the lock: the call is out of its list and its answer where it belongs. */
+/* Under the lock: the call is in no list, and its answer is in place. */
 static void set_done(struct et_plugin_call *call)
 {
 	call->is_done = true;
 	pthread_cond_signal(&call->changed);
 }
 
-/* Without the lock: end @call, which is in no list. @packet NULL: with @reason. */
+/* Without the lock: end @call, which is in no list, with the answer @packet, or (NULL) as crashed with @reason. */
 static void end_call(struct et_backend *b, struct et_plugin_call *call, const struct et_plugin_header *packet,
 	const char *reason)
 {
@@ -279,7 +279,7 @@ static void end_call(struct et_backend *b, struct et_plugin_call *call, const st
 	else if (packet)
 		memcpy(call->answer, packet, call->n_answer);
 	if (!is_attended)
-		return; /* it is its owner's again */
+		return; /* its owner may have freed it */
 	pthread_mutex_lock(&b->lock);
 	call->status = packet ? ET_OK : ET_E_BACKEND_CRASHED;
 	set_done(call);
@@ -316,7 +316,7 @@ void et_plugin_end_calls(struct et_backend *b, struct et_list_node *taken, const
 
 /* --- receiving -------------------------------------------------------------------------------------- */
 
-/* Under the lock: the call that @header answers; NULL: nobody asked that. */
+/* Under the lock: find the call that the packet answers; NULL: there is none. */
 static struct et_plugin_call *find_call(struct et_backend *b, const struct et_plugin_header *header)
 {
 	struct et_list_node *node, *after;
@@ -335,7 +335,7 @@ static struct et_plugin_call *find_call(struct et_backend *b, const struct et_pl
 	return NULL;
 }
 
-/* False: the host does not speak as it should. */
+/* Handle one packet. False: it answers no call. */
 static bool on_packet(struct et_backend *b, const struct et_plugin_header *header)
 {
 	pthread_mutex_lock(&b->lock);
@@ -378,13 +378,13 @@ bool et_plugin_receive_one(struct et_backend *b, bool may_wait)
 	pthread_mutex_lock(&b->lock);
 	b->is_gone = true;
 	if (n && !b->kill_reason)
-		b->kill_reason = "answered what nobody asked, or something that can't be read";
+		b->kill_reason = "sent an answer without a call, or a malformed packet";
 	et_plugin_wake_watcher(b);
 	pthread_mutex_unlock(&b->lock);
 	return false;
 }
 
-/* Under the lock: another who waits; they wait in any order, and find out whether they are done. */
+/* Under the lock: wake one thread that waits for a call; it finds out whether its call is done. */
 static void wake_a_waiter(struct et_list_node *calls, bool *is_woken)
 {
 	struct et_list_node *node, *after;
@@ -401,7 +401,7 @@ void et_plugin_end_receiving(struct et_backend *b)
 {
 	bool is_woken = false;
 	b->is_receiving = false;
-	pthread_cond_broadcast(&b->changed); /* the watcher, at the end of a host; costs nothing without */
+	pthread_cond_broadcast(&b->changed); /* for the watcher at the end of a host; costs nothing without waiters */
 	if (b->is_gone || b->is_ending)
 		return; /* the watcher ends what is left */
 	wake_a_waiter(&b->calls, &is_woken);
@@ -409,7 +409,7 @@ void et_plugin_end_receiving(struct et_backend *b)
 		et_plugin_wake_watcher(b);
 }
 
-/* Receive, but look up at @until_ns (0: when something came). */
+/* Receive one packet, until @until_ns at most (0: wait for one). */
 static void receive_until(struct et_backend *b, uint64_t until_ns)
 {
 	if (until_ns) {
@@ -422,7 +422,7 @@ static void receive_until(struct et_backend *b, uint64_t until_ns)
 	et_plugin_receive_one(b, !until_ns);
 }
 
-/* Under the lock, until @call is done, or @until_ns. */
+/* Under the lock: wait until @call is done, or until @until_ns (0: no limit). */
 static void wait_for(struct et_backend *b, struct et_plugin_call *call, uint64_t until_ns)
 {
 	bool has_received = false;
@@ -442,7 +442,7 @@ static void wait_for(struct et_backend *b, struct et_plugin_call *call, uint64_t
 			pthread_cond_wait(&call->changed, &b->lock);
 		}
 	}
-	/* it may have been asked to receive, and its answer came by another: then somebody else has to */
+	/* it may have been woken to receive after another thread received its answer: then pass that on */
 	if (!has_received && !b->is_receiving && call->is_done)
 		et_plugin_end_receiving(b);
 }
@@ -477,7 +477,7 @@ enum et_status et_plugin_ask(struct et_backend *b, uint64_t generation, void *pa
 		call.deadline_ns = from_now(DEFAULT(b->config.load_timeout_ns, 120 * SECOND));
 		send_call(b, &call, packet, fd);
 		wait_for(b, &call, 0);
-		while (b->answering == &call) /* a host that asks for named data and does not wait for it */
+		while (b->answering == &call) /* the host asked for named data and answered without waiting for it */
 			pthread_cond_wait(&b->changed, &b->lock);
 		status = call.status ? gone(b, diag) : ET_OK;
 	} else {

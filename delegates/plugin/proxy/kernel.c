@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operators that a plug-in brings along: kernels like any other, which run over there. Each has one context
- * and a lock, on a worker's thread, which waits: kernels are small. A tenant's backend has its own, and a
- * process from the Plan's beginning to its end, so that no run has to start one. */
+/* Operators that a plug-in brings along, as kernels of the runtime that run in the host process.
+ *
+ * Each kernel has one instance and a lock. The worker's thread waits for the run: kernels are small. A tenant's
+ * backend has kernels of its own. A Plan that uses them holds that backend and its process as long as it exists
+ * (kernel_hold), so that no run has to start one. */
 #include "delegates/plugin/proxy/proxy_internal.h"
 
 #include "delegates/inferd-delegate.h"
@@ -44,7 +46,7 @@ static enum et_status kernel_hold(const struct et_kernel *kernel, uint64_t tenan
 	if (status)
 		return status;
 	if (b->parent)
-		status = et_plugin_up(b, &generation, diag);
+		status = et_plugin_ensure_host(b, &generation, diag);
 	if (status) {
 		et_plugin_tenant_put(b);
 		return status == ET_E_OUT_OF_RESOURCES ? status : ET_E_BACKEND_DOWN; /* as for payloads */
@@ -117,7 +119,7 @@ bool et_plugin_kernels_copy(struct et_backend *b, const struct et_backend *from)
 {
 	b->kernels = calloc(from->table.n + 1, sizeof *b->kernels);
 	for (size_t i = 0; b->kernels && i < from->table.n; i++) {
-		/* a worker may be in that one: its lock and its context change */
+		/* only what never changes is copied: a worker may be using @k, its lock and its instance */
 		const struct et_plugin_kernel *k = &from->kernels[i];
 		b->kernels[i] = (struct et_plugin_kernel){
 			.backend = b, .index = k->index, .n_args = k->n_args, .n_outputs = k->n_outputs

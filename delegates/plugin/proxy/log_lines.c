@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From a pipe to the log.
+/* Turn what a plug-in's library prints into lines of the log.
  *
- * A library may print anything: control characters become '?', a long line is cut into several, and what exceeds 50
- * lines a second is counted instead of written. "<N>" in front of a line is its level, as the journal reads it. */
+ * A library may print anything. So control characters become '?', a long line is cut into several, and lines above 50 a
+ * second are only counted. "<N>" in front of a line is its syslog level, as in the journal. */
 #include "delegates/plugin/proxy/log_lines.h"
 
 #include "runtime/platform/platform.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Payloads of a plug-in.
  *
- * A payload is copied once into a sealed memory file, which is what every host that is started is given. What a host
- * knows is remembered by the number of its start (generation): a payload of an earlier one is made ready again when it
- * is next run, on the thread that runs it. What the first time found out stays; another answer later is a failure. */
+ * A payload is copied once into a sealed memory file, which every host that is started is given. The number of a
+ * host's start (generation) says which host has the model. A model of an earlier host is made ready again when it
+ * is next run, on the thread that runs it. The answer of the first host is kept; a later host must answer the same. */
 #include "delegates/plugin/proxy/proxy_internal.h"
 
-#include "delegates/interface.h"
+#include "delegates/convert.h"
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
 
@@ -21,7 +21,7 @@ static enum et_status no_memory(struct et_diag *diag)
 	return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for what a plug-in needs");
 }
 
-/* --- as hosts get them ------------------------------------------------------------------------------ */
+/* --- packing ---------------------------------------------------------------------------------------- */
 
 static bool write_all(int fd, const void *bytes, size_t n_bytes, uint64_t at)
 {
@@ -76,7 +76,7 @@ static bool write_pairs(int fd, const struct et_payload *payload, uint64_t at)
 	return true;
 }
 
-/* The payload as hosts get it. */
+/* Write the payload, with specs and options behind it, into a sealed memory file; see struct et_plugin_init. */
 static enum et_status pack(const struct et_payload *payload, struct et_plugin_init *ret_init, int *ret_fd,
 	struct et_diag *diag)
 {
@@ -103,16 +103,16 @@ static enum et_status pack(const struct et_payload *payload, struct et_plugin_in
 	return ET_OK;
 }
 
-/* The number of the program: that of another payload of it that is there, or a new one. */
-static uint64_t number_of(struct et_backend *b, const struct et_program *program)
+/* The number of the program: that of its other models, or a new one. */
+static uint64_t program_number(struct et_backend *b, const struct et_program *program)
 {
 	struct et_list_node *node, *after;
 	uint64_t number = 0;
 	pthread_mutex_lock(&b->lock);
-	ET_LIST_FOR_EACH(node, after, &b->model) {
-		const struct et_model *c = ET_CONTAINER_OF(node, struct et_model, node);
-		if (program && c->program == program)
-			number = c->init.program;
+	ET_LIST_FOR_EACH(node, after, &b->models) {
+		const struct et_model *model = ET_CONTAINER_OF(node, struct et_model, node);
+		if (program && model->program == program)
+			number = model->init_packet.program;
 	}
 	if (!number)
 		number = ++b->last_program;
@@ -120,11 +120,12 @@ static uint64_t number_of(struct et_backend *b, const struct et_program *program
 	return number;
 }
 
-/* Have a host for it. */
-static enum et_status up(struct et_backend *b, uint64_t *ret_generation, struct et_diag *diag)
+/* Start a host if there is none. */
+static enum et_status ensure_host(struct et_backend *b, uint64_t *ret_generation, struct et_diag *diag)
 {
-	enum et_status status = et_plugin_up(b, ret_generation, diag);
-	return !status || status == ET_E_OUT_OF_RESOURCES ? status : ET_E_BACKEND_DOWN; /* not this payload's fault */
+	enum et_status status = et_plugin_ensure_host(b, ret_generation, diag);
+	/* BACKEND_DOWN: the payload is not the reason */
+	return !status || status == ET_E_OUT_OF_RESOURCES ? status : ET_E_BACKEND_DOWN;
 }
 
 static enum et_status probe(struct et_backend *b, const struct et_payload *payload, uint32_t *ret_readiness,
@@ -134,13 +135,13 @@ static enum et_status probe(struct et_backend *b, const struct et_payload *paylo
 	struct et_plugin_answer answer;
 	uint64_t generation;
 	int fd;
-	enum et_status status = up(b, &generation, diag);
+	enum et_status status = ensure_host(b, &generation, diag);
 	if (!status)
 		status = pack(payload, &init, &fd, diag);
 	if (status)
 		return status;
 	init.header.type = ET_PLUGIN_PROBE;
-	init.program = number_of(b, payload->program);
+	init.program = program_number(b, payload->program);
 	status = et_plugin_ask(b, generation, &init, fd, &answer, sizeof answer, payload->program, diag);
 	close(fd);
 	if (status)
@@ -173,72 +174,74 @@ enum et_status et_plugin_probe_payload(struct et_backend *b, const struct et_pay
 	uint32_t answer;
 	enum et_status status = et_plugin_probe(b, payload, &answer, diag);
 	if (!status)
-		*ret_readiness = et_interface_readiness(answer);
+		*ret_readiness = et_convert_readiness(answer);
 	return status;
 }
 
-/* Have the host forget it, and count what that had of it: with these @flags it let go of the bytes after init. */
-static void drop(struct et_backend *b, uint64_t generation, uint64_t id, uint32_t flags)
+/* Send DESTROY for model @id, and give the room of its payload back, unless the model's @flags dropped that after
+ * init. */
+static void destroy_in_host(struct et_backend *b, uint64_t generation, uint64_t id, uint32_t flags)
 {
 	struct et_plugin_handle handle = { .header = { ET_PLUGIN_DESTROY, sizeof handle, 0 }, .model = id };
 	et_plugin_tell(b, generation, &handle);
 	if (!(flags & INFERD_DELEGATE_DROPS_PAYLOAD))
-		et_plugin_drop_payload(b, generation);
+		et_plugin_release_payload_fd(b, generation);
 }
 
 /* With its lock. */
-static enum et_status load(struct et_model *c, uint64_t generation, struct et_diag *diag)
+static enum et_status load(struct et_model *model, uint64_t generation, struct et_diag *diag)
 {
-	struct et_backend *b = c->backend;
+	struct et_backend *b = model->backend;
 	struct et_plugin_answer answer;
-	struct et_plugin_init init = c->init;
+	struct et_plugin_init init = model->init_packet;
 	init.model = et_plugin_new_handle(b);
-	enum et_status status = et_plugin_hold_payload(b, generation, diag);
+	enum et_status status = et_plugin_reserve_payload_fd(b, generation, diag);
 	if (status)
 		return status;
-	status = et_plugin_ask(b, generation, &init, c->fd, &answer, sizeof answer, c->program, diag);
+	status = et_plugin_ask(b, generation, &init, model->fd, &answer, sizeof answer, model->program, diag);
 	if (!status) {
 		answer.text[sizeof answer.text - 1] = '\0';
 		status = et_plugin_status(answer.result, answer.text, diag);
 	}
 	if (status || (answer.flags & INFERD_DELEGATE_DROPS_PAYLOAD))
-		et_plugin_drop_payload(b, generation);
+		et_plugin_release_payload_fd(b, generation);
 	if (status)
 		return status;
-	if (c->generation && (answer.n_inputs != c->facts.n_inputs || answer.n_outputs != c->facts.n_outputs ||
-				     answer.flags != c->facts.flags || answer.device != c->facts.device)) {
-		drop(b, generation, init.model, answer.flags);
+	if (model->generation &&
+		(answer.n_inputs != model->init_answer.n_inputs || answer.n_outputs != model->init_answer.n_outputs ||
+			answer.flags != model->init_answer.flags || answer.device != model->init_answer.device)) {
+		destroy_in_host(b, generation, init.model, answer.flags);
 		return et_fail(diag, ET_E_BACKEND_CRASHED,
-			"the plug-in came back with other inputs and outputs for the same payload");
+			"after its process was started again, the plug-in finds other inputs and outputs in the same payload");
 	}
-	if (!c->generation)
-		c->facts = answer; /* others read it without the lock from now on */
-	c->id = init.model;
-	c->generation = generation;
+	if (!model->generation)
+		model->init_answer = answer; /* from now on other threads read it without the lock */
+	model->id = init.model;
+	model->generation = generation;
 	return ET_OK;
 }
 
-enum et_status et_plugin_load(struct et_model *c, uint64_t generation, uint64_t *ret_id, struct et_diag *diag)
+enum et_status et_plugin_load(struct et_model *model, uint64_t generation, uint64_t *ret_id, struct et_diag *diag)
 {
-	pthread_mutex_lock(&c->lock);
-	enum et_status status = c->generation == generation ? ET_OK : load(c, generation, diag);
-	*ret_id = c->id;
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_lock(&model->lock);
+	enum et_status status = model->generation == generation ? ET_OK : load(model, generation, diag);
+	*ret_id = model->id;
+	pthread_mutex_unlock(&model->lock);
 	return status;
 }
 
-void et_plugin_model_free(struct et_model *c)
+void et_plugin_model_free(struct et_model *model)
 {
-	struct et_backend *b = c->backend;
-	if (c->generation)
-		drop(b, c->generation, c->id, c->facts.flags);
+	struct et_backend *b = model->backend;
+	if (model->generation)
+		destroy_in_host(b, model->generation, model->id, model->init_answer.flags);
 	pthread_mutex_lock(&b->lock);
-	et_list_remove(&c->node);
+	et_list_remove(&model->node);
 	pthread_mutex_unlock(&b->lock);
-	if (c->fd >= 0)
-		close(c->fd);
-	pthread_mutex_destroy(&c->lock);
-	free(c);
+	if (model->fd >= 0)
+		close(model->fd);
+	pthread_mutex_destroy(&model->lock);
+	free(model);
 	et_plugin_tenant_put(b);
 }
 
@@ -253,43 +256,45 @@ enum et_status et_plugin_compile(struct et_backend *parent, const struct et_payl
 	enum et_status status = et_plugin_tenant_take(parent, payload->tenant, &b, diag);
 	if (status)
 		return status;
-	struct et_model *c = calloc(1, sizeof *c);
-	if (!c) {
+	struct et_model *model = calloc(1, sizeof *model);
+	if (!model) {
 		et_plugin_tenant_put(b);
 		return no_memory(diag);
 	}
-	*c = (struct et_model){ .backend = b, .program = payload->program, .fd = -1 };
-	pthread_mutex_init(&c->lock, NULL);
-	status = pack(payload, &c->init, &c->fd, diag);
-	c->init.program = number_of(b, payload->program);
+	*model = (struct et_model){ .backend = b, .program = payload->program, .fd = -1 };
+	pthread_mutex_init(&model->lock, NULL);
+	status = pack(payload, &model->init_packet, &model->fd, diag);
+	model->init_packet.program = program_number(b, payload->program);
 	pthread_mutex_lock(&b->lock);
-	et_list_append(&b->model, &c->node);
+	et_list_append(&b->models, &model->node);
 	pthread_mutex_unlock(&b->lock);
 	if (!status)
-		status = up(b, &generation, diag);
+		status = ensure_host(b, &generation, diag);
 	if (!status)
-		status = et_plugin_load(c, generation, &id, diag);
-	if (!status && c->facts.device >= b->facts.n_devices)
-		status = et_fail(diag, ET_E_INTERNAL, "the plug-in chose device %u, it has %u", c->facts.device,
-			b->facts.n_devices);
-	if (!status && (c->facts.n_inputs > ET_PLUGIN_MAX_ARGS || c->facts.n_outputs > ET_PLUGIN_MAX_ARGS))
-		status = et_fail(diag, ET_E_INTERNAL, "the plug-in counts %u inputs and %u outputs", c->facts.n_inputs,
-			c->facts.n_outputs);
-	if (!status && (c->facts.flags & INFERD_DELEGATE_STATEFUL) && !(b->facts.flags & ET_PLUGIN_HAS_RESET))
+		status = et_plugin_load(model, generation, &id, diag);
+	if (!status && model->init_answer.device >= b->facts.n_devices)
+		status = et_fail(diag, ET_E_INTERNAL, "the plug-in chose device %u, but has %u devices",
+			model->init_answer.device, b->facts.n_devices);
+	if (!status &&
+		(model->init_answer.n_inputs > ET_PLUGIN_MAX_ARGS || model->init_answer.n_outputs > ET_PLUGIN_MAX_ARGS))
+		status = et_fail(diag, ET_E_INTERNAL, "the plug-in counts %u inputs and %u outputs",
+			model->init_answer.n_inputs, model->init_answer.n_outputs);
+	if (!status && (model->init_answer.flags & INFERD_DELEGATE_STATEFUL) && !(b->facts.flags & ET_PLUGIN_HAS_RESET))
 		status = et_fail(diag, ET_E_INTERNAL, "the payload is stateful, the plug-in has no instance_reset");
 	if (status) {
-		et_plugin_model_free(c);
+		et_plugin_model_free(model);
 		return status;
 	}
-	*ret_model = c;
-	*ret_info = (struct et_model_info){ .struct_size = sizeof *ret_info,
-		.n_inputs = c->facts.n_inputs,
-		.n_outputs = c->facts.n_outputs,
-		.is_stateful = c->facts.flags & INFERD_DELEGATE_STATEFUL,
+	*ret_model = model;
+	*ret_info = (struct et_model_info){
+		.n_inputs = model->init_answer.n_inputs,
+		.n_outputs = model->init_answer.n_outputs,
+		.is_stateful = model->init_answer.flags & INFERD_DELEGATE_STATEFUL,
 		.drops_payload = true,
 		.has_free_instances = true,
-		.device = c->facts.device,
-		.n_bytes = (size_t)c->facts.n_bytes + (size_t)c->init.n_payload_bytes,
-		.instance_bytes = (size_t)c->facts.scratch_bytes };
+		.device = model->init_answer.device,
+		.n_bytes = (size_t)model->init_answer.n_bytes + (size_t)model->init_packet.n_payload_bytes,
+		.instance_bytes = (size_t)model->init_answer.scratch_bytes,
+	};
 	return ET_OK;
 }

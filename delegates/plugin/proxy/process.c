@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Starting and ending a host: a process with two sockets and a pipe for what its library prints, or a thread.
+/* Start and end a host: a process with two sockets, and a pipe for what its library prints; or a thread.
  *
- * The process gets nothing else of ours: no descriptor, no signal mask, and of the environment only what decides where
- * libraries are found (and what sanitizers read). It leads a process group of its own, so that a signal to ours does
- * not reach it. */
+ * The process inherits nothing else from inferd: no other descriptor, no signal mask, and of the environment only
+ * the variables that decide where libraries are found, and those that sanitizers read. It leads a process group of
+ * its own, so that a signal to inferd's group does not reach it. */
 #include "delegates/plugin/proxy/proxy_internal.h"
 #include "delegates/plugin/host/serve.h"
 
@@ -34,7 +34,7 @@ static void make_environment(char **ret_entries, size_t max)
 		"TZ" };
 	size_t n = 0;
 #ifdef INF_SANITIZED
-	/* looking for leaks at the end takes what the sandbox forbids */
+	/* the leak check at the end needs calls that the sandbox forbids */
 	ret_entries[n++] = "ASAN_OPTIONS=detect_leaks=0";
 #endif
 	for (char **entry = environ; *entry && n + 1 < max; entry++)
@@ -75,7 +75,7 @@ static int spawn(pid_t *ret_pid, const char *path, int calls, int asks, int outp
 	return -rc;
 }
 
-/* A copy above the numbers that the child's descriptors are moved to, so that none is overwritten before its turn. */
+/* Copy @fd to a number above those that the child uses, so that no descriptor is overwritten before it is moved. */
 static int moved_up(int fd)
 {
 	int high = fcntl(fd, F_DUPFD_CLOEXEC, 16);
@@ -177,7 +177,7 @@ static void describe(int status, char *text, size_t room)
 bool et_plugin_process_end(struct et_plugin_process *process, bool is_stuck, char *text, size_t room)
 {
 	bool has_ended = true;
-	snprintf(text, room, "was not there");
+	snprintf(text, room, "was not running");
 	if (process->calls >= 0)
 		shutdown(process->calls, SHUT_RDWR);
 	close_fd(&process->calls);
@@ -193,7 +193,7 @@ bool et_plugin_process_end(struct et_plugin_process *process, bool is_stuck, cha
 		snprintf(text, room, "ended its thread");
 	} else if (process->is_running) {
 		pthread_detach(process->thread);
-		snprintf(text, room, "holds on to its thread");
+		snprintf(text, room, "does not leave its thread");
 		has_ended = false;
 	}
 	close_fd(&process->output);

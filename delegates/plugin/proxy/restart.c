@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* When a host that crashed may come back.
+/* When a host that crashed may be started again.
  *
- * The first crash in a while costs nothing: the next call starts the host at once. Each further one within the window
- * doubles a pause, from 0.1 s to 5 s, in which calls are answered with the reason instead of with another crash. After
- * max_crashes within the window the backend has failed for good; only an administrator knows what has changed. Where
- * nobody would (is_forgiving) it has a pause as long as the window instead.
+ * The first crash within the window costs nothing: the next call starts a host at once. Each further crash within the
+ * window doubles a pause, from 0.1 s to 5 s, in which calls are answered with the reason instead of with another crash.
+ * After max_crashes within the window the backend has failed until an administrator restarts it. A tenant's backend
+ * (is_forgiving) pauses as long as the window instead, since no administrator would notice.
  *
- * No clock, no lock: who calls has both. */
+ * No clock and no lock: the caller has both. */
 #include "delegates/plugin/proxy/restart.h"
 
 enum { FIRST_PAUSE_MS = 100, MAX_PAUSE_MS = 5000, DEFAULT_CRASHES = 5 };

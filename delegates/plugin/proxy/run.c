@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Contexts and runs of a plug-in, over there.
+/* Instances and runs of a plug-in.
  *
- * Tensors are used where they lie: in memory that the host shares (shared_memory.c), by its number and an offset. What lies
- * elsewhere, does not have the alignment that the device wants, or overlaps another argument goes through the context's
- * stage, a memory file of its own, and is copied, which is counted. In the stage each tensor ends at the end of whole
- * pages of its own (but for the alignment), with a page behind them that can't be written.
+ * A tensor in memory that is shared with the host (shared_memory.c) is named by that memory's number and an offset,
+ * and used where it lies. A tensor that lies elsewhere, is less aligned than the device needs, or overlaps another
+ * argument is copied through the instance's stage, a memory file of its own; such bytes are counted. In the stage
+ * each tensor has pages of its own and ends where they end (but for the alignment), with a page behind them that
+ * can't be written.
  *
- * A context of an earlier host is made again when it is next run. A stateful one whose host died has lost its state and
- * says so until it is reset. */
+ * An instance of an earlier host is made again when it is next run. A stateful instance whose host ended has lost
+ * its state: its runs fail with ET_E_STATE_LOST until it is reset. */
 #include "delegates/plugin/proxy/proxy_internal.h"
 
-#include "delegates/interface.h"
+#include "delegates/convert.h"
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
 
@@ -24,39 +25,39 @@ enum { ALIGNMENT = 64, MAX_ALIGNMENT = 4096 };
 
 struct et_worker_threads {
 	struct et_backend *backend;
-	_Atomic(uint64_t) n_bytes; /* of its contexts: stages here, and what each takes in the host process */
+	_Atomic(uint64_t) n_bytes; /* memory of the instances: stages, and scratch_bytes in the host */
 };
 
-/* Where an argument lies for the host. */
+/* Where an argument of a run lies. */
 struct place {
 	struct et_plugin_shared *shared; /* held from prepare until the run has ended; NULL: in the stage */
-	size_t n_bytes;                  /* of the argument now */
-	size_t capacity;                 /* of its part of the stage, once it was there */
-	uint64_t offset;                 /* of that part's end in the stage */
+	size_t n_bytes;                  /* of the argument in this run */
+	size_t capacity;                 /* of its part of the stage; 0: it never needed one */
+	uint64_t offset;                 /* where that part ends in the stage */
 };
 
 struct et_instance {
 	struct et_backend *backend;
 	struct et_model *model;            /* NULL: for a kernel */
-	struct et_worker_threads *threads; /* NULL: of none */
+	struct et_worker_threads *threads; /* NULL: for a kernel */
 	uint32_t kernel;
-	uint32_t n_runs;                   /* begun; the last one's number, for a cancel */
-	uint64_t generation, id, model_id; /* of the host, and its numbers there */
-	bool has_state;                    /* ran since it was new or reset */
+	uint32_t n_runs;                   /* runs begun; the number of the last run, which a CANCEL names */
+	uint64_t generation, id, model_id; /* the host that has the instance, and the numbers there; 0: none */
+	bool has_state;                    /* it ran since it was made or reset */
 	uint32_t alignment, n_args;
 	struct place *places;
 	/* the stage */
-	int fd;
-	uint8_t *bytes;
-	size_t n_bytes;
-	uint64_t stage; /* its number there */
+	int stage_fd;
+	uint8_t *stage_bytes;
+	size_t n_stage_bytes;
+	uint64_t stage_id; /* its number in the host; 0: not shared */
 	/* the run */
 	struct et_plugin_run *packet;
 	struct et_plugin_call call;
 	struct et_evalue *const *args;
-	struct et_completion completion; /* done is NULL where somebody waits for status */
+	struct et_completion completion; /* done is NULL: et_plugin_run_and_wait reads status and diag */
 	uint64_t n_copied;
-	struct et_plugin_event *events; /* of a run that is profiled */
+	struct et_plugin_event *events; /* NULL: the run is not profiled */
 	uint32_t n_events;
 	enum et_status status;
 	struct et_diag diag;
@@ -75,7 +76,7 @@ struct et_plugin_call *et_plugin_instance_call(struct et_instance *instance)
 static enum et_status no_memory(struct et_diag *diag)
 {
 	et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for what a plug-in needs");
-	return ET_E_MEMORY_ALLOCATION_FAILED; /* said here, so that a compiler sees that it is not ET_OK */
+	return ET_E_MEMORY_ALLOCATION_FAILED; /* a constant, so that the compiler sees that it is not ET_OK */
 }
 
 static enum et_status threads_new(struct et_backend *b, uint32_t device, uint32_t n_threads,
@@ -99,68 +100,69 @@ static uint64_t threads_bytes(const struct et_worker_threads *threads)
 	return atomic_load_explicit(&threads->n_bytes, memory_order_relaxed);
 }
 
-/* --- contexts --------------------------------------------------------------------------------------- */
+/* --- instances -------------------------------------------------------------------------------------- */
 
-/* Wraps where @n_more means less. */
-static void count(struct et_instance *c, uint64_t n_more)
+/* Add @n_more to the memory of the worker threads; a negative number wraps. */
+static void count(struct et_instance *instance, uint64_t n_more)
 {
-	if (c->threads)
-		atomic_fetch_add_explicit(&c->threads->n_bytes, n_more, memory_order_relaxed);
+	if (instance->threads)
+		atomic_fetch_add_explicit(&instance->threads->n_bytes, n_more, memory_order_relaxed);
 }
 
-static void drop_stage(struct et_instance *c)
+static void drop_stage(struct et_instance *instance)
 {
-	if (c->bytes) {
-		munmap(c->bytes, c->n_bytes);
-		count(c, -(uint64_t)c->n_bytes);
+	if (instance->stage_bytes) {
+		munmap(instance->stage_bytes, instance->n_stage_bytes);
+		count(instance, -(uint64_t)instance->n_stage_bytes);
 	}
-	if (c->fd >= 0)
-		close(c->fd);
-	et_plugin_forget(c->backend, c->generation, c->stage);
-	c->bytes = NULL;
-	c->fd = -1;
-	c->stage = 0;
+	if (instance->stage_fd >= 0)
+		close(instance->stage_fd);
+	et_plugin_forget(instance->backend, instance->generation, instance->stage_id);
+	instance->stage_bytes = NULL;
+	instance->stage_fd = -1;
+	instance->stage_id = 0;
 }
 
-static void instance_free(struct et_instance *c)
+static void instance_free(struct et_instance *instance)
 {
-	struct et_plugin_handle handle = { .header = { ET_PLUGIN_INSTANCE_FREE, sizeof handle, 0 }, .instance = c->id };
-	if (c->generation)
-		et_plugin_tell(c->backend, c->generation, &handle);
-	drop_stage(c);
-	if (c->model)
-		count(c, -(uint64_t)c->model->facts.scratch_bytes);
-	free(c->places);
-	free(c->packet);
-	free(c);
+	struct et_plugin_handle handle = { .header = { ET_PLUGIN_INSTANCE_FREE, sizeof handle, 0 },
+		.instance = instance->id };
+	if (instance->generation)
+		et_plugin_tell(instance->backend, instance->generation, &handle);
+	drop_stage(instance);
+	if (instance->model)
+		count(instance, -(uint64_t)instance->model->init_answer.scratch_bytes);
+	free(instance->places);
+	free(instance->packet);
+	free(instance);
 }
 
 enum et_status et_plugin_instance_make(struct et_backend *b, struct et_model *model, uint32_t kernel, uint32_t n_args,
 	struct et_instance **ret, struct et_diag *diag)
 {
-	struct et_instance *c = calloc(1, sizeof *c);
-	if (!c)
+	struct et_instance *instance = calloc(1, sizeof *instance);
+	if (!instance)
 		return no_memory(diag);
-	c->backend = b;
-	c->model = model;
-	c->kernel = kernel;
-	c->fd = -1;
-	c->n_args = n_args;
-	uint32_t alignment = model ? b->facts.devices[model->facts.device].alignment : 0;
+	instance->backend = b;
+	instance->model = model;
+	instance->kernel = kernel;
+	instance->stage_fd = -1;
+	instance->n_args = n_args;
+	uint32_t alignment = model ? b->facts.devices[model->init_answer.device].alignment : 0;
 	bool is_sane = alignment && alignment <= MAX_ALIGNMENT && !(alignment & (alignment - 1));
-	c->alignment = is_sane ? alignment : ALIGNMENT;
-	c->places = calloc(n_args + 1, sizeof *c->places);
-	c->packet = calloc(1, sizeof *c->packet + n_args * sizeof c->packet->args[0]);
-	et_list_init(&c->call.node);
-	if (!c->places || !c->packet) {
-		instance_free(c);
+	instance->alignment = is_sane ? alignment : ALIGNMENT;
+	instance->places = calloc(n_args + 1, sizeof *instance->places);
+	instance->packet = calloc(1, sizeof *instance->packet + n_args * sizeof instance->packet->args[0]);
+	et_list_init(&instance->call.node);
+	if (!instance->places || !instance->packet) {
+		instance_free(instance);
 		return no_memory(diag);
 	}
-	*ret = c;
+	*ret = instance;
 	return ET_OK;
 }
 
-/* Ask something that is answered by nothing but a result. */
+/* Make a call whose answer is only a result. */
 static enum et_status ask(struct et_backend *b, uint64_t generation, void *packet, int fd, struct et_diag *diag)
 {
 	struct et_plugin_answer answer;
@@ -171,113 +173,112 @@ static enum et_status ask(struct et_backend *b, uint64_t generation, void *packe
 	return et_plugin_status(answer.result, answer.text, diag);
 }
 
-/* The context in the host that is there now. */
-static enum et_status revive(struct et_instance *c, uint64_t *ret_generation, struct et_diag *diag)
+/* Make the instance in the present host, if that does not have it; start a host if there is none. */
+static enum et_status ensure_in_host(struct et_instance *instance, uint64_t *ret_generation, struct et_diag *diag)
 {
-	enum et_status status = et_plugin_up(c->backend, ret_generation, diag);
-	if (status || c->generation == *ret_generation)
+	enum et_status status = et_plugin_ensure_host(instance->backend, ret_generation, diag);
+	if (status || instance->generation == *ret_generation)
 		return status;
-	if (c->has_state && c->model && (c->model->facts.flags & INFERD_DELEGATE_STATEFUL))
+	if (instance->has_state && instance->model && (instance->model->init_answer.flags & INFERD_DELEGATE_STATEFUL))
 		return et_fail(diag, ET_E_STATE_LOST,
-			"the host process of backend '%.60s' was started again, the state is "
-			"lost",
-			c->backend->ops.name);
+			"the host process of backend '%.60s' was started again, and the state is lost",
+			instance->backend->ops.name);
 	uint64_t model_id = 0;
-	if (c->model)
-		status = et_plugin_load(c->model, *ret_generation, &model_id, diag);
+	if (instance->model)
+		status = et_plugin_load(instance->model, *ret_generation, &model_id, diag);
 	if (status)
 		return status;
 	struct et_plugin_handle handle = { .header = { ET_PLUGIN_INSTANCE_NEW, sizeof handle, 0 },
 		.model = model_id,
-		.instance = et_plugin_new_handle(c->backend) };
-	status = ask(c->backend, *ret_generation, &handle, -1, diag);
+		.instance = et_plugin_new_handle(instance->backend) };
+	status = ask(instance->backend, *ret_generation, &handle, -1, diag);
 	if (status)
 		return status;
-	drop_stage(c);
-	c->id = handle.instance;
-	c->model_id = model_id;
-	c->generation = *ret_generation;
+	drop_stage(instance);
+	instance->id = handle.instance;
+	instance->model_id = model_id;
+	instance->generation = *ret_generation;
 	return ET_OK;
 }
 
 static enum et_status instance_new(struct et_model *model, struct et_worker_threads *threads,
 	struct et_instance **ret_instance, struct et_diag *diag)
 {
-	struct et_instance *c = NULL;
+	struct et_instance *instance = NULL;
 	uint64_t generation;
 	enum et_status status = et_plugin_instance_make(model->backend, model, 0,
-		model->facts.n_inputs + model->facts.n_outputs, &c, diag);
+		model->init_answer.n_inputs + model->init_answer.n_outputs, &instance, diag);
 	if (status)
 		return status;
-	c->threads = threads;
-	count(c, model->facts.scratch_bytes);
-	status = revive(c, &generation, diag);
+	instance->threads = threads;
+	count(instance, model->init_answer.scratch_bytes);
+	status = ensure_in_host(instance, &generation, diag);
 	if (status) {
-		instance_free(c);
+		instance_free(instance);
 		return status;
 	}
-	*ret_instance = c;
+	*ret_instance = instance;
 	return ET_OK;
 }
 
-static enum et_status instance_reset(struct et_instance *c)
+static enum et_status instance_reset(struct et_instance *instance)
 {
 	struct et_plugin_handle handle = { .header = { ET_PLUGIN_INSTANCE_RESET, sizeof handle, 0 },
-		.instance = c->id };
+		.instance = instance->id };
 	struct et_diag diag = { "" };
 	uint64_t generation;
-	c->has_state = false;
-	enum et_status status = et_plugin_up(c->backend, &generation, &diag);
-	if (status || generation != c->generation)
+	instance->has_state = false;
+	enum et_status status = et_plugin_ensure_host(instance->backend, &generation, &diag);
+	if (status || generation != instance->generation)
 		return ET_OK; /* a new instance has no state */
-	status = ask(c->backend, c->generation, &handle, -1, &diag);
+	status = ask(instance->backend, instance->generation, &handle, -1, &diag);
 	return status == ET_E_BACKEND_CRASHED ? ET_OK : status;
 }
 
 /* --- where arguments lie ------------------------------------------------------------------------------- */
 
-/* Whether output @i shares bytes with an argument: the plug-in has been promised that it does not. */
-static bool overlaps(const struct et_instance *c, struct et_evalue *const *args, uint32_t i)
+/* Whether output @i shares bytes with another argument. The plug-in may rely on outputs that do not. */
+static bool overlaps(const struct et_instance *instance, struct et_evalue *const *args, uint32_t i)
 {
 	uintptr_t start = (uintptr_t)args[i]->tensor->data;
-	for (uint32_t k = 0; k < c->n_args; k++) {
+	for (uint32_t k = 0; k < instance->n_args; k++) {
 		if (k == i || args[k]->tag != ET_TAG_TENSOR)
 			continue;
 		uintptr_t other = (uintptr_t)args[k]->tensor->data;
-		if (start < other + c->places[k].n_bytes && other < start + c->places[i].n_bytes)
+		if (start < other + instance->places[k].n_bytes && other < start + instance->places[i].n_bytes)
 			return true;
 	}
 	return false;
 }
 
-/* The run has ended, or is not to be. */
-static void put_places(struct et_instance *c)
+/* The run has ended, or does not begin: put shared memory back. */
+static void put_places(struct et_instance *instance)
 {
-	for (uint32_t i = 0; i < c->n_args; i++) {
-		if (c->places[i].shared)
-			et_plugin_put_memory(c->backend, c->places[i].shared);
-		c->places[i].shared = NULL;
+	for (uint32_t i = 0; i < instance->n_args; i++) {
+		if (instance->places[i].shared)
+			et_plugin_put_memory(instance->backend, instance->places[i].shared);
+		instance->places[i].shared = NULL;
 	}
 }
 
-/* Find a place for each. True: the stage has to grow first. */
-static bool find_places(struct et_instance *c, struct et_evalue *const *args, uint32_t n_inputs)
+/* Find out where each argument lies. True: the stage has to grow. */
+static bool find_places(struct et_instance *instance, struct et_evalue *const *args, uint32_t n_inputs)
 {
 	bool must_grow = false;
-	for (uint32_t i = 0; i < c->n_args; i++)
-		c->places[i].n_bytes = args[i]->tag == ET_TAG_TENSOR
-					       ? et_interface_n_bytes(args[i]->tensor, i >= n_inputs)
-					       : 0;
-	for (uint32_t i = 0; i < c->n_args; i++) {
-		struct place *place = &c->places[i];
+	for (uint32_t i = 0; i < instance->n_args; i++)
+		instance->places[i].n_bytes = args[i]->tag == ET_TAG_TENSOR
+						      ? et_convert_arg_n_bytes(args[i]->tensor, i >= n_inputs)
+						      : 0;
+	for (uint32_t i = 0; i < instance->n_args; i++) {
+		struct place *place = &instance->places[i];
 		place->shared = NULL;
 		if (!place->n_bytes)
 			continue;
 		const void *data = args[i]->tensor->data;
-		if (i < n_inputs || !overlaps(c, args, i))
-			place->shared = et_plugin_find_memory(c->backend, data, place->n_bytes);
-		if (place->shared && ((uintptr_t)data - place->shared->start) % c->alignment) {
-			et_plugin_put_memory(c->backend, place->shared);
+		if (i < n_inputs || !overlaps(instance, args, i))
+			place->shared = et_plugin_find_memory(instance->backend, data, place->n_bytes);
+		if (place->shared && ((uintptr_t)data - place->shared->start) % instance->alignment) {
+			et_plugin_put_memory(instance->backend, place->shared);
 			place->shared = NULL;
 		}
 		must_grow |= !place->shared && place->n_bytes > place->capacity;
@@ -285,51 +286,57 @@ static bool find_places(struct et_instance *c, struct et_evalue *const *args, ui
 	return must_grow;
 }
 
-/* Show the host what memory it does not know yet. */
-static enum et_status show_places(struct et_instance *c, struct et_diag *diag)
+/* Share memory that the host does not have yet. */
+static enum et_status show_places(struct et_instance *instance, struct et_diag *diag)
 {
-	for (uint32_t i = 0; i < c->n_args; i++) {
-		struct et_plugin_shared *shared = c->places[i].shared;
-		enum et_status status = shared ? et_plugin_show_memory(c->backend, c->generation, shared, diag) : ET_OK;
+	for (uint32_t i = 0; i < instance->n_args; i++) {
+		struct et_plugin_shared *shared = instance->places[i].shared;
+		enum et_status status = shared ? et_plugin_show_memory(instance->backend, instance->generation, shared,
+							 diag)
+					       : ET_OK;
 		if (status)
 			return status;
 	}
 	return ET_OK;
 }
 
-/* A stage with room for what is to lie there now, and for what ever did. */
-static enum et_status make_stage(struct et_instance *c, struct et_diag *diag)
+/* Make a stage with room for the arguments that go through it in this run, and for those that ever did. */
+static enum et_status make_stage(struct et_instance *instance, struct et_diag *diag)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), at = 0, n;
-	drop_stage(c);
-	for (uint32_t i = 0; i < c->n_args; i++) {
-		struct place *place = &c->places[i];
+	drop_stage(instance);
+	for (uint32_t i = 0; i < instance->n_args; i++) {
+		struct place *place = &instance->places[i];
 		if (!place->shared && place->n_bytes > place->capacity)
 			place->capacity = place->n_bytes;
 		if (!et_align_up(place->capacity, page, &n) || !et_add(at, n, &at))
 			return no_memory(diag);
 		place->offset = at;
 	}
-	c->n_bytes = at;
-	c->fd = et_plugin_memory("inferd-stage", c->n_bytes);
-	void *bytes = c->fd < 0 ? MAP_FAILED : mmap(NULL, c->n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd, 0);
+	instance->n_stage_bytes = at;
+	instance->stage_fd = et_plugin_memory("inferd-stage", instance->n_stage_bytes);
+	void *bytes = instance->stage_fd < 0 ? MAP_FAILED
+					     : mmap(NULL, instance->n_stage_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+						       instance->stage_fd, 0);
 	if (bytes == MAP_FAILED)
 		return no_memory(diag);
-	c->bytes = bytes;
-	count(c, c->n_bytes);
-	uint64_t id = et_plugin_new_handle(c->backend);
-	enum et_status status = et_plugin_show(c->backend, c->generation, id, c->fd, c->n_bytes, diag);
+	instance->stage_bytes = bytes;
+	count(instance, instance->n_stage_bytes);
+	uint64_t id = et_plugin_new_handle(instance->backend);
+	enum et_status status = et_plugin_show(instance->backend, instance->generation, id, instance->stage_fd,
+		instance->n_stage_bytes, diag);
 	if (!status)
-		c->stage = id;
+		instance->stage_id = id;
 	return status;
 }
 
 /* --- runs ------------------------------------------------------------------------------------------- */
 
-static enum et_status fill_tensor(struct et_instance *c, uint32_t i, const struct et_tensor *tensor, bool is_output)
+static enum et_status fill_tensor(struct et_instance *instance, uint32_t i, const struct et_tensor *tensor,
+	bool is_output)
 {
-	struct et_plugin_arg *to = &c->packet->args[i];
-	const struct place *place = &c->places[i];
+	struct et_plugin_arg *to = &instance->packet->args[i];
+	const struct place *place = &instance->places[i];
 	size_t room;
 	to->type = tensor->type;
 	to->n_dims = tensor->n_dims;
@@ -343,34 +350,34 @@ static enum et_status fill_tensor(struct et_instance *c, uint32_t i, const struc
 		to->offset = (uintptr_t)tensor->data - place->shared->start;
 		return ET_OK;
 	}
-	if (!et_align_up(place->n_bytes, c->alignment, &room))
+	if (!et_align_up(place->n_bytes, instance->alignment, &room))
 		return ET_E_INTERNAL;
-	to->memory = c->stage;
-	to->offset = place->offset - room; /* so that the guard is right behind it */
+	to->memory = instance->stage_id;
+	to->offset = place->offset - room; /* so that the tensor ends at the guard page */
 	if (!is_output) {
-		memcpy(c->bytes + to->offset, tensor->data, place->n_bytes);
-		c->n_copied += place->n_bytes;
+		memcpy(instance->stage_bytes + to->offset, tensor->data, place->n_bytes);
+		instance->n_copied += place->n_bytes;
 	}
 	return ET_OK;
 }
 
-static enum et_status fill(struct et_instance *c, struct et_evalue *const *args, uint32_t n_inputs,
+static enum et_status fill(struct et_instance *instance, struct et_evalue *const *args, uint32_t n_inputs,
 	struct et_diag *diag)
 {
-	memset(c->packet, 0, sizeof *c->packet + c->n_args * sizeof c->packet->args[0]);
-	c->packet->header = (struct et_plugin_header){ ET_PLUGIN_RUN,
-		(uint32_t)(sizeof *c->packet + c->n_args * sizeof c->packet->args[0]), 0 };
-	c->packet->model = c->model_id;
-	c->packet->instance = c->id;
-	c->packet->kernel = c->model ? ++c->n_runs : c->kernel;
-	c->packet->n_args = c->n_args;
-	for (uint32_t i = 0; i < c->n_args; i++) {
-		struct et_plugin_arg *to = &c->packet->args[i];
+	memset(instance->packet, 0, sizeof *instance->packet + instance->n_args * sizeof instance->packet->args[0]);
+	instance->packet->header = (struct et_plugin_header){ ET_PLUGIN_RUN,
+		(uint32_t)(sizeof *instance->packet + instance->n_args * sizeof instance->packet->args[0]), 0 };
+	instance->packet->model = instance->model_id;
+	instance->packet->instance = instance->id;
+	instance->packet->kernel = instance->model ? ++instance->n_runs : instance->kernel;
+	instance->packet->n_args = instance->n_args;
+	for (uint32_t i = 0; i < instance->n_args; i++) {
+		struct et_plugin_arg *to = &instance->packet->args[i];
 		to->is_output = i >= n_inputs;
 		to->kind = args[i]->tag;
 		switch (args[i]->tag) {
 		case ET_TAG_TENSOR:
-			if (fill_tensor(c, i, args[i]->tensor, i >= n_inputs))
+			if (fill_tensor(instance, i, args[i]->tensor, i >= n_inputs))
 				return no_memory(diag);
 			break;
 		case ET_TAG_INT:
@@ -392,124 +399,126 @@ static enum et_status fill(struct et_instance *c, struct et_evalue *const *args,
 	return ET_OK;
 }
 
-static enum et_status prepare(struct et_instance *c, struct et_evalue *const *args, uint32_t n_inputs,
+static enum et_status prepare(struct et_instance *instance, struct et_evalue *const *args, uint32_t n_inputs,
 	uint64_t *ret_generation, struct et_diag *diag)
 {
-	enum et_status status = revive(c, ret_generation, diag);
+	enum et_status status = ensure_in_host(instance, ret_generation, diag);
 	if (status)
 		return status;
-	c->n_copied = 0;
-	c->n_events = 0;
-	bool must_grow = find_places(c, args, n_inputs), is_staged = false;
-	for (uint32_t i = 0; i < c->n_args; i++)
-		is_staged |= c->places[i].n_bytes && !c->places[i].shared;
-	status = show_places(c, diag);
-	if (!status && (must_grow || (is_staged && !c->stage)))
-		status = make_stage(c, diag);
+	instance->n_copied = 0;
+	instance->n_events = 0;
+	bool must_grow = find_places(instance, args, n_inputs), is_staged = false;
+	for (uint32_t i = 0; i < instance->n_args; i++)
+		is_staged |= instance->places[i].n_bytes && !instance->places[i].shared;
+	status = show_places(instance, diag);
+	if (!status && (must_grow || (is_staged && !instance->stage_id)))
+		status = make_stage(instance, diag);
 	if (!status)
-		status = fill(c, args, n_inputs, diag);
+		status = fill(instance, args, n_inputs, diag);
 	if (status)
-		put_places(c);
-	c->args = args;
+		put_places(instance);
+	instance->args = args;
 	return status;
 }
 
-static enum et_status enqueue(struct et_instance *c, struct et_evalue *const *args,
+static enum et_status enqueue(struct et_instance *instance, struct et_evalue *const *args,
 	const struct et_completion *completion, struct et_diag *diag)
 {
 	uint64_t generation;
-	enum et_status status = prepare(c, args, c->model->facts.n_inputs, &generation, diag);
+	enum et_status status = prepare(instance, args, instance->model->init_answer.n_inputs, &generation, diag);
 	if (status)
 		return status;
-	c->completion = *completion;
-	c->has_state = true;
-	status = et_plugin_start_run(c->backend, generation, c, completion->will_wait, diag);
+	instance->completion = *completion;
+	instance->has_state = true;
+	status = et_plugin_start_run(instance->backend, generation, instance, completion->will_wait, diag);
 	if (status != ET_PENDING)
-		put_places(c);
+		put_places(instance);
 	return status;
 }
 
-enum et_status et_plugin_run_and_wait(struct et_instance *c, struct et_evalue *const *args, uint32_t n_inputs,
+enum et_status et_plugin_run_and_wait(struct et_instance *instance, struct et_evalue *const *args, uint32_t n_inputs,
 	uint32_t flags, struct et_diag *diag)
 {
 	uint64_t generation;
-	enum et_status status = prepare(c, args, n_inputs, &generation, diag);
+	enum et_status status = prepare(instance, args, n_inputs, &generation, diag);
 	if (status)
 		return status;
-	c->completion = (struct et_completion){ .will_wait = true };
-	c->packet->flags = flags;
-	c->has_state = true;
-	status = et_plugin_start_run(c->backend, generation, c, true, diag);
+	instance->completion = (struct et_completion){ .will_wait = true };
+	instance->packet->flags = flags;
+	instance->has_state = true;
+	status = et_plugin_start_run(instance->backend, generation, instance, true, diag);
 	if (status != ET_PENDING) {
-		put_places(c);
+		put_places(instance);
 		return status;
 	}
-	et_plugin_wait(c->backend, c, 0);
-	if (c->status)
-		et_fail(diag, c->status, "%s", c->diag.text[0] ? c->diag.text : et_status_text(c->status));
-	return c->status;
+	et_plugin_wait(instance->backend, instance, 0);
+	if (instance->status)
+		et_fail(diag, instance->status, "%s",
+			instance->diag.text[0] ? instance->diag.text : et_status_text(instance->status));
+	return instance->status;
 }
 
-static enum et_status profile(struct et_instance *c, struct et_evalue *const *args, const struct et_trace *trace,
+static enum et_status profile(struct et_instance *instance, struct et_evalue *const *args, const struct et_trace *trace,
 	uint32_t instruction, struct et_diag *diag)
 {
-	c->events = calloc(ET_PLUGIN_MAX_EVENTS, sizeof *c->events);
+	instance->events = calloc(ET_PLUGIN_MAX_EVENTS, sizeof *instance->events);
 	trace->begin(trace->self, instruction);
-	enum et_status status = et_plugin_run_and_wait(c, args, c->model->facts.n_inputs,
-		c->events ? INFERD_DELEGATE_PROFILE : 0, diag);
+	enum et_status status = et_plugin_run_and_wait(instance, args, instance->model->init_answer.n_inputs,
+		instance->events ? INFERD_DELEGATE_PROFILE : 0, diag);
 	trace->end(trace->self, instruction);
-	for (uint32_t i = 0; i < c->n_events && !status; i++) {
-		c->events[i].name[sizeof c->events[i].name - 1] = '\0';
-		trace->part(trace->self, c->events[i].name, c->events[i].ns);
+	for (uint32_t i = 0; i < instance->n_events && !status; i++) {
+		instance->events[i].name[sizeof instance->events[i].name - 1] = '\0';
+		trace->part(trace->self, instance->events[i].name, instance->events[i].ns);
 	}
-	free(c->events);
-	c->events = NULL;
+	free(instance->events);
+	instance->events = NULL;
 	return status;
 }
 
-void et_plugin_instance_cancel(struct et_instance *c)
+void et_plugin_instance_cancel(struct et_instance *instance)
 {
 	struct et_plugin_handle handle = {
-		.header = { ET_PLUGIN_CANCEL, sizeof handle, 0 }, .model = c->n_runs, .instance = c->id
+		.header = { ET_PLUGIN_CANCEL, sizeof handle, 0 }, .model = instance->n_runs, .instance = instance->id
 	};
-	if (c->model && (c->backend->facts.flags & ET_PLUGIN_HAS_CANCEL))
-		et_plugin_tell(c->backend, c->generation, &handle);
-	et_plugin_hurry(c->backend, c);
+	if (instance->model && (instance->backend->facts.flags & ET_PLUGIN_HAS_CANCEL))
+		et_plugin_tell(instance->backend, instance->generation, &handle);
+	et_plugin_hurry(instance->backend, instance);
 }
 
-static void wait_for_run(struct et_instance *c, uint64_t cancel_ns)
+static void wait_for_run(struct et_instance *instance, uint64_t cancel_ns)
 {
-	et_plugin_wait(c->backend, c, cancel_ns);
+	et_plugin_wait(instance->backend, instance, cancel_ns);
 }
 
-static uint64_t copied_bytes(const struct et_instance *c)
+static uint64_t copied_bytes(const struct et_instance *instance)
 {
-	return c->n_copied;
+	return instance->n_copied;
 }
 
-/* --- their ends ------------------------------------------------------------------------------------- */
+/* --- the end of a run ------------------------------------------------------------------------------- */
 
-/* What the host wrote, to where it belongs. */
-static enum et_status take_outputs(struct et_instance *c, const struct et_plugin_done *done, struct et_diag *diag)
+/* Take over the sizes and values of the outputs, and copy those that were staged. */
+static enum et_status take_outputs(struct et_instance *instance, const struct et_plugin_done *done,
+	struct et_diag *diag)
 {
 	uint32_t n = 0;
-	for (uint32_t i = 0; i < c->n_args; i++) {
-		const struct et_plugin_arg *arg = &c->packet->args[i];
+	for (uint32_t i = 0; i < instance->n_args; i++) {
+		const struct et_plugin_arg *arg = &instance->packet->args[i];
 		if (!arg->is_output)
 			continue;
 		if (n >= done->n_outputs)
-			return et_fail(diag, ET_E_INTERNAL, "the host process returned %u outputs", done->n_outputs);
+			return et_fail(diag, ET_E_INTERNAL, "the host process returned only %u outputs",
+				done->n_outputs);
 		const struct et_plugin_output *from = &done->outputs[n++];
-		struct et_evalue *to = c->args[i];
-		enum et_status status = et_interface_take_output(to, from->sizes, from->i, from->d, arg->n_bytes, n - 1,
-			diag);
+		struct et_evalue *to = instance->args[i];
+		enum et_status status = et_convert_output(to, from->sizes, from->i, from->d, arg->n_bytes, n - 1, diag);
 		if (status)
 			return status;
 		size_t n_bytes = to->tag == ET_TAG_TENSOR ? et_tensor_n_bytes(to->tensor) : 0;
-		if (!n_bytes || c->places[i].shared)
+		if (!n_bytes || instance->places[i].shared)
 			continue;
-		memcpy(to->tensor->data, c->bytes + arg->offset, n_bytes);
-		c->n_copied += n_bytes;
+		memcpy(to->tensor->data, instance->stage_bytes + arg->offset, n_bytes);
+		instance->n_copied += n_bytes;
 	}
 	return ET_OK;
 }
@@ -521,13 +530,13 @@ static bool is_whole(const struct et_plugin_done *done)
 					       (uint64_t)done->n_events * sizeof(struct et_plugin_event);
 }
 
-static void take_events(struct et_instance *c, const struct et_plugin_done *done)
+static void take_events(struct et_instance *instance, const struct et_plugin_done *done)
 {
-	memcpy(c->events, &done->outputs[done->n_outputs], done->n_events * sizeof *c->events);
-	c->n_events = done->n_events;
+	memcpy(instance->events, &done->outputs[done->n_outputs], done->n_events * sizeof *instance->events);
+	instance->n_events = done->n_events;
 }
 
-void et_plugin_run_ended(struct et_instance *c, const struct et_plugin_done *done, enum et_status status,
+void et_plugin_run_ended(struct et_instance *instance, const struct et_plugin_done *done, enum et_status status,
 	const char *reason)
 {
 	struct et_diag diag = { "" };
@@ -541,25 +550,23 @@ void et_plugin_run_ended(struct et_instance *c, const struct et_plugin_done *don
 		text[sizeof text - 1] = '\0';
 		status = et_plugin_status(done->result, text, &diag);
 		if (!status)
-			status = take_outputs(c, done, &diag);
-		if (!status && c->events)
-			take_events(c, done);
-		et_plugin_note_run(c->backend, c->n_copied, done->result == INFERD_DELEGATE_E_LOST);
+			status = take_outputs(instance, done, &diag);
+		if (!status && instance->events)
+			take_events(instance, done);
+		et_plugin_note_run(instance->backend, instance->n_copied, done->result == INFERD_DELEGATE_E_LOST);
 	}
-	put_places(c);
-	/* a copy: the context may be used again before done returns */
-	struct et_completion completion = c->completion;
+	put_places(instance);
+	/* a copy, since the instance may be used again before done returns */
+	struct et_completion completion = instance->completion;
 	if (completion.done) {
 		completion.done(completion.self, status, diag.text[0] ? diag.text : NULL);
 		return;
 	}
-	c->status = status;
-	c->diag = diag;
+	instance->status = status;
+	instance->diag = diag;
 }
 
 const struct et_delegate_ops et_plugin_ops = {
-	.struct_size = sizeof(struct et_delegate_ops),
-	.interface = ET_DELEGATE_INTERFACE,
 	.compile = et_plugin_compile,
 	.model_free = et_plugin_model_free,
 	.threads_new = threads_new,

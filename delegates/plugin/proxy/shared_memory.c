@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared: memory of this process that a host may map, too.
+/* Memory of inferd that a host may map, too.
  *
- * Clients' regions and the arenas of programs are made known here (import_memory); a run then finds the one that a
- * tensor lies in by its address, however it came by that address, and names it to the host, which is given the
- * descriptor when it first needs it. What is let go is forgotten there at once.
+ * import_memory makes clients' regions and the activations of programs known here. A run finds the memory that a
+ * tensor lies in by the tensor's address, and names it to the host by a number. The host gets the descriptor
+ * (SHARE) when it first needs it. When memory is released, the host forgets it at once.
  *
- * A host can have so many descriptors, all clients together may have more regions. So it knows MAX_SHOWN at
- * once, and MAX_KNOWN together with the payloads whose descriptors it has; beyond that the one that was used
- * longest ago, and that no run holds, is forgotten, and shown again under another number when it is next
- * used: a number is never used again, since the host may read what is sent to it in any order.
+ * A process may have few descriptors, and all clients together may have more regions. So a host has at most
+ * ET_PLUGIN_MAX_SHOWN of them at once, and ET_PLUGIN_MAX_KNOWN together with those of payloads. Beyond that, the
+ * memory that was used longest ago and that no run holds is forgotten, and shared again when it is next used, under
+ * another number: a number is never used again, since the host may handle packets in any order.
  *
- * Who runs something over a memory holds a reference on it, so what was found stays until the run has ended.
+ * A run holds the memory that it uses, so that it stays until the run has ended.
  *
- * A tenant's backend (tenant.c) is told of nothing: what its runs find with the parent it copies into a table of its own
- * with a number of its own, so that its host knows no other memory, and loses it when the original goes. */
+ * A tenant's backend (tenant.c) imports nothing. What its runs find in the parent's table is copied into its own,
+ * with a number of its own. So its host has no other memory. The copy is freed with its original. */
 #include "delegates/plugin/proxy/proxy_internal.h"
 
 #include "delegates/inferd-delegate.h"
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Under the lock: the index of the first one that begins behind @at. */
+/* Under the lock: the index of the first memory that begins behind @at. */
 static uint32_t index_behind(const struct et_backend *b, uintptr_t at)
 {
 	uint32_t low = 0, high = b->n_shared;
@@ -76,8 +76,10 @@ enum et_status et_plugin_import_memory(struct et_backend *b, int fd, void *bytes
 	*ret_handle = shared;
 	return ET_OK;
 }
-/* Take it out of its backend's table, have the host forget it, free it. For a copy with the original's lock. */
-static void drop(struct et_backend *b, struct et_plugin_shared *shared)
+
+/* Take @shared out of its backend's table, have the host forget it, and free it. A copy: with the lock of the
+ * original's backend. */
+static void shared_free(struct et_backend *b, struct et_plugin_shared *shared)
 {
 	pthread_mutex_lock(&b->shared_lock);
 	uint32_t at = index_behind(b, shared->start);
@@ -101,10 +103,10 @@ void et_plugin_release_memory(struct et_backend *b, void *handle)
 	ET_LIST_FOR_EACH(node, after, &shared->copies) {
 		struct et_plugin_shared *copy = ET_CONTAINER_OF(node, struct et_plugin_shared, copies);
 		et_list_remove(node);
-		drop(copy->owner, copy);
+		shared_free(copy->owner, copy);
 	}
 	pthread_mutex_unlock(&b->shared_lock);
-	drop(b, shared);
+	shared_free(b, shared);
 }
 
 void et_plugin_forget_memory(struct et_backend *b)
@@ -114,12 +116,12 @@ void et_plugin_forget_memory(struct et_backend *b)
 	pthread_mutex_lock(&b->parent->shared_lock);
 	while (b->n_shared) {
 		et_list_remove(&b->shared[b->n_shared - 1]->copies);
-		drop(b, b->shared[b->n_shared - 1]);
+		shared_free(b, b->shared[b->n_shared - 1]);
 	}
 	pthread_mutex_unlock(&b->parent->shared_lock);
 }
 
-/* Under the lock: the one that all of it lies in. */
+/* Under the lock: find the memory that all of [start, start + n_bytes) lies in. */
 static struct et_plugin_shared *look_up(struct et_backend *b, uintptr_t start, size_t n_bytes)
 {
 	uint32_t at = index_behind(b, start);
@@ -127,7 +129,7 @@ static struct et_plugin_shared *look_up(struct et_backend *b, uintptr_t start, s
 	return is_inside ? b->shared[at - 1] : NULL;
 }
 
-static struct et_plugin_shared *find_own(struct et_backend *b, uintptr_t start, size_t n_bytes)
+static struct et_plugin_shared *find_in_table(struct et_backend *b, uintptr_t start, size_t n_bytes)
 {
 	pthread_mutex_lock(&b->shared_lock);
 	struct et_plugin_shared *found = look_up(b, start, n_bytes);
@@ -141,14 +143,14 @@ static struct et_plugin_shared *find_own(struct et_backend *b, uintptr_t start, 
 	return found;
 }
 
-/* The parent knows it: so does the tenant's backend now. */
-static struct et_plugin_shared *find_parents(struct et_backend *b, uintptr_t start, size_t n_bytes)
+/* Find memory in the parent's table, and copy it into the tenant's. */
+static struct et_plugin_shared *find_in_parent(struct et_backend *b, uintptr_t start, size_t n_bytes)
 {
 	struct et_plugin_shared *copy = calloc(1, sizeof *copy), *found = NULL;
 	uint64_t id = et_plugin_new_handle(b);
 	pthread_mutex_lock(&b->parent->shared_lock);
 	struct et_plugin_shared *original = copy ? look_up(b->parent, start, n_bytes) : NULL;
-	if (original && !(found = find_own(b, start, n_bytes))) { /* else another run was faster */
+	if (original && !(found = find_in_table(b, start, n_bytes))) { /* else another run has copied it meanwhile */
 		*copy = (struct et_plugin_shared){ .start = original->start,
 			.n_bytes = original->n_bytes,
 			.fd = original->fd,
@@ -170,8 +172,8 @@ static struct et_plugin_shared *find_parents(struct et_backend *b, uintptr_t sta
 
 struct et_plugin_shared *et_plugin_find_memory(struct et_backend *b, const void *bytes, size_t n_bytes)
 {
-	struct et_plugin_shared *found = find_own(b, (uintptr_t)bytes, n_bytes);
-	return found || !b->parent ? found : find_parents(b, (uintptr_t)bytes, n_bytes);
+	struct et_plugin_shared *found = find_in_table(b, (uintptr_t)bytes, n_bytes);
+	return found || !b->parent ? found : find_in_parent(b, (uintptr_t)bytes, n_bytes);
 }
 
 void et_plugin_put_memory(struct et_backend *b, struct et_plugin_shared *shared)
@@ -181,7 +183,7 @@ void et_plugin_put_memory(struct et_backend *b, struct et_plugin_shared *shared)
 	pthread_mutex_unlock(&b->shared_lock);
 }
 
-/* Under the lock: the one that was used longest ago of those that no run holds. */
+/* Under the lock: the memory that was used longest ago and that no run holds. */
 static struct et_plugin_shared *find_idle(struct et_backend *b)
 {
 	struct et_list_node *node, *after;
@@ -193,7 +195,7 @@ static struct et_plugin_shared *find_idle(struct et_backend *b)
 	return NULL;
 }
 
-/* Have the host forget what is idle until one more fits. If nothing is, the host says whether one more does. */
+/* Have the host forget idle memory until one more fits. If none is idle, the host itself may refuse one more. */
 static void make_room(struct et_backend *b)
 {
 	for (;;) {
@@ -218,7 +220,7 @@ static void make_room(struct et_backend *b)
 	}
 }
 
-/* Under the lock: what is counted is what the host of @generation knows. */
+/* Under the lock: count anew if the host of @generation is a new one. */
 static void begin_generation(struct et_backend *b, uint64_t generation)
 {
 	struct et_list_node *node, *after;
@@ -230,7 +232,7 @@ static void begin_generation(struct et_backend *b, uint64_t generation)
 		et_list_remove(node);
 }
 
-enum et_status et_plugin_hold_payload(struct et_backend *b, uint64_t generation, struct et_diag *diag)
+enum et_status et_plugin_reserve_payload_fd(struct et_backend *b, uint64_t generation, struct et_diag *diag)
 {
 	pthread_mutex_lock(&b->shared_lock);
 	begin_generation(b, generation);
@@ -246,14 +248,14 @@ enum et_status et_plugin_hold_payload(struct et_backend *b, uint64_t generation,
 	return ET_OK;
 }
 
-void et_plugin_drop_payload(struct et_backend *b, uint64_t generation)
+void et_plugin_release_payload_fd(struct et_backend *b, uint64_t generation)
 {
 	pthread_mutex_lock(&b->shared_lock);
 	b->n_payloads -= generation == b->shown_generation;
 	pthread_mutex_unlock(&b->shared_lock);
 }
 
-/* One more is known to the host of @generation. */
+/* Count one more memory file in the host of @generation. */
 static void count_shown(struct et_backend *b, uint64_t generation)
 {
 	pthread_mutex_lock(&b->shared_lock);

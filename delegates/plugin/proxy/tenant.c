@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Processes for programs that somebody brought.
+/* Host processes for the programs of clients.
  *
- * All models of the repository share one host process: who put them there is trusted to have tried them. A program
- * that a client brings along is another matter. Its payload may crash the library, or take it over, so it is
- * compiled and run in a host of that client's user (the tenant), made when it is first needed and ended when nothing of
- * the user's is left there for a while. Such a host is a backend of its own with the configured one as its parent: its
- * crashes, its pauses and what it knows of memory are its own, and the device's queue in front of both is one.
+ * All models of the repository share one host process: the administrator who put them there has tried them. A
+ * program that a client brings may crash the library with its payload, or take it over. So it runs in a host of
+ * that client's user (the tenant), which is started when it is first needed, and ended when the user has had no
+ * program there for a while. Such a host belongs to a backend of its own, whose parent is the configured backend.
+ * Its crashes, its pauses and its shared memory are its own; parent and tenants share the device's queue.
  *
- * What must always be true: a tenant's host is shown no memory but that which the tenant's own runs use, and is given
- * no cache to write to, which others would read; its crashes are never counted for anybody else. It is not given up
- * for good, since nobody would notice who could restart it: too many crashes cost it a pause of crash_window.
+ * What must always be true: a tenant's host is given only memory that the tenant's own runs use, and no cache
+ * folder, which others would read. Its crashes count for no other tenant, nor for the parent. It never fails for
+ * good, since no administrator would notice and restart it: max_crashes cost a pause of crash_window.
  *
- * What has used a tenant's backend holds it (n_users); without users it keeps its place and its history of crashes, so
- * that coming back earns no new start, until the place is needed. */
+ * Models and kernels that use a tenant's backend hold it (n_users). A backend without users keeps its crash
+ * history, so that a tenant can't clear it by coming back, until its slot is needed for another tenant. */
 #include "delegates/plugin/proxy/proxy_internal.h"
 
 #include "runtime/platform/platform.h"
@@ -26,7 +26,7 @@ enum { MAX_TENANTS = 64, MAX_HOSTS = 8 };
 
 /* --- taking and putting ----------------------------------------------------------------------------- */
 
-/* With tenants_lock: the one that can go best, or NULL. One that must not start yet goes last. */
+/* With tenants_lock: find an unused backend to free, with the shortest pause left; NULL: all are used. */
 static struct et_backend *find_unused(struct et_backend *parent)
 {
 	struct et_backend *best = NULL;
@@ -53,7 +53,7 @@ static void release(struct et_backend *b)
 	et_plugin_backend_end(b);
 }
 
-/* With tenants_lock. */
+/* With tenants_lock: make a backend for @tenant, in place of an unused one if there are too many. */
 static struct et_backend *make(struct et_backend *parent, uint64_t tenant, struct et_diag *diag)
 {
 	char name[80];
@@ -130,7 +130,7 @@ void et_plugin_tenant_put(struct et_backend *b)
 	pthread_mutex_lock(&b->lock);
 	if (--b->n_users == 0) {
 		b->idle_since_ns = et_platform_now_ns(NULL);
-		if (et_plugin_idle_end_ns(b) < b->sleep_until_ns) /* else the watcher looks up before */
+		if (et_plugin_idle_end_ns(b) < b->sleep_until_ns) /* else the watcher wakes up before that */
 			et_plugin_wake_watcher(b);
 	}
 	pthread_mutex_unlock(&b->lock);

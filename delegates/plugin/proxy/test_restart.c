@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The restart policy on a clock of its own. */
+/* The restart policy, on a virtual clock. */
 #include "delegates/plugin/proxy/restart.h"
 
 #include <setjmp.h>
@@ -51,7 +51,7 @@ static void test_gives_up(void **state)
 	assert_false(et_plugin_restart_crashed(&r, false, 0));
 }
 
-/* A pause instead, after which it is as if nothing had been. */
+/* A forgiving backend pauses instead of failing, and then starts as if it had never crashed. */
 static void test_forgives(void **state)
 {
 	struct et_plugin_restart r;

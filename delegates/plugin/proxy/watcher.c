@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The watcher: a thread that looks after a host while others use it.
+/* The watcher: a thread for each backend that watches its host.
  *
- * It reads what the library prints and what the host asks for, keeps the time that calls may take, notices when the
- * host has gone, and ends it: by force, if it hangs or does not speak as it should. It alone closes the sockets, when
- * nobody receives any more, so a descriptor never changes under somebody who uses it; senders hold the lock. Packets
- * with answers it takes only for calls that nobody waits for (calls.c). Of each it takes a few at a time, and looks at
- * the time in between: a host that never stops talking is not listened to for ever. */
+ * The watcher reads what the library prints, answers what the host asks for, enforces the deadlines of calls,
+ * notices the end of the host, and ends a host that hangs or sends malformed packets. Only the watcher closes the
+ * sockets, when no thread receives any more, so a descriptor never changes under a thread that uses it; senders
+ * hold the lock. It receives answers only for calls that no thread waits for (calls.c). It reads a few packets at a
+ * time and checks the deadlines in between, so a host that never stops sending can't keep it busy for ever. */
 #include "delegates/plugin/proxy/proxy_internal.h"
 
 #include "delegates/inferd-delegate.h"
@@ -20,7 +20,7 @@
 
 #define MILLISECOND UINT64_C(1000000)
 
-enum { MAX_AT_ONCE = 16 }; /* of 4096 bytes: what a pipe holds */
+enum { MAX_AT_ONCE = 16 }; /* reads of 4096 bytes: what a pipe holds; and packets */
 
 /* --- what the library prints ------------------------------------------------------------------------ */
 
@@ -39,8 +39,8 @@ static bool read_output(struct et_backend *b, int output)
 
 /* --- what the host asks ------------------------------------------------------------------------------ */
 
-/* The program of call @id, which stays until b->answering is another: the call's answer may come meanwhile, and is
- * received by who asked. */
+/* The program of call @id; NULL: none. The call does not return before end_answering, though its answer may come
+ * meanwhile. */
 static const struct et_program *begin_answering(struct et_backend *b, uint64_t id)
 {
 	struct et_list_node *node, *after;
@@ -106,8 +106,8 @@ static void answer_named(struct et_backend *b, const struct et_plugin_named *ask
 static bool read_asks(struct et_backend *b)
 {
 	for (int i = 0; i < MAX_AT_ONCE; i++) {
-		int fd, n = et_plugin_receive(b->process.asks, b->ask, ET_PLUGIN_MAX_PACKET, &fd, 0);
-		const struct et_plugin_header *header = (const struct et_plugin_header *)b->ask;
+		int fd, n = et_plugin_receive(b->process.asks, b->asks_packet, ET_PLUGIN_MAX_PACKET, &fd, 0);
+		const struct et_plugin_header *header = (const struct et_plugin_header *)b->asks_packet;
 		if (fd >= 0)
 			close(fd);
 		if (n == -EAGAIN || n == 0)
@@ -115,9 +115,9 @@ static bool read_asks(struct et_backend *b)
 		if (n < 0)
 			return false;
 		if (header->type == ET_PLUGIN_NAMED && header->n_bytes == sizeof(struct et_plugin_named)) {
-			answer_named(b, (const struct et_plugin_named *)b->ask);
+			answer_named(b, (const struct et_plugin_named *)b->asks_packet);
 		} else if (header->type == ET_PLUGIN_LOG && header->n_bytes == sizeof(struct et_plugin_log)) {
-			const struct et_plugin_log *log = (const struct et_plugin_log *)b->ask;
+			const struct et_plugin_log *log = (const struct et_plugin_log *)b->asks_packet;
 			char prefix[4] = { '<', (char)('0' + log->level % 10), '>', 0 };
 			et_plugin_lines_add(&b->lines, prefix, 3);
 			et_plugin_lines_add(&b->lines, log->text, strnlen(log->text, sizeof log->text));
@@ -131,22 +131,23 @@ static bool read_asks(struct et_backend *b)
 
 /* --- the end of a host ------------------------------------------------------------------------------ */
 
-/* The host is gone or must go. */
+/* End the host, which is gone (@why NULL) or has to be killed for the reason @why. */
 static void end_host(struct et_backend *b, const char *why)
 {
 	char how[128], reason[sizeof b->reason];
 	struct et_list_node ended;
-	int output = b->process.output; /* read when nobody writes any more */
+	int output = b->process.output; /* read to its end after the process has ended */
 	for (int i = 0; i < 4 && read_asks(b); i++)
-		; /* its last words: more lines than are logged in a second */
+		; /* the host's last lines, as many as can be logged in a second */
 	pthread_mutex_lock(&b->lock);
 	b->process.output = -1;
-	bool is_closing = b->is_closing, is_asked = b->is_restarting || b->is_leaving, is_leaving = b->is_leaving;
+	bool is_closing = b->is_closing, is_asked = b->is_restarting || b->is_retiring, is_retiring = b->is_retiring;
 	b->is_ending = true;
-	shutdown(b->process.calls, SHUT_RDWR); /* whoever receives returns */
+	shutdown(b->process.calls, SHUT_RDWR); /* so that a receiving thread returns */
 	while (b->is_receiving)
 		pthread_cond_wait(&b->changed, &b->lock);
-	/* That may take long, and a loop may want the lock: nobody else touches the process now (is_ending). */
+	/* Ending the process may take long, so it runs without the lock; is_ending keeps other threads off
+	 * b->process. */
 	struct et_plugin_process process = b->process;
 	b->phase = ET_PLUGIN_DOWN;
 	pthread_mutex_unlock(&b->lock);
@@ -157,7 +158,7 @@ static void end_host(struct et_backend *b, const char *why)
 	snprintf(reason, sizeof reason, "the host process of backend '%.40s' %.60s%s%.100s%s", b->ops.name,
 		why ? why : how, why ? " (it " : "", why ? how : "", why ? ")" : "");
 	b->kill_reason = NULL;
-	b->is_restarting = b->is_leaving = false;
+	b->is_restarting = b->is_retiring = false;
 	if (!is_closing && !is_asked) {
 		et_plugin_restart_crashed(&b->restart, may_restart, et_platform_now_ns(NULL));
 		memcpy(b->reason, reason, sizeof reason);
@@ -165,7 +166,7 @@ static void end_host(struct et_backend *b, const char *why)
 	bool has_failed = b->restart.has_failed;
 	uint64_t wait_ns = et_plugin_restart_wait_ns(&b->restart, et_platform_now_ns(NULL));
 	et_plugin_take_calls(b, &ended);
-	b->is_ending = b->is_gone = false; /* from here on there may be another host */
+	b->is_ending = b->is_gone = false; /* from here on another host may be started */
 	pthread_cond_broadcast(&b->changed);
 	pthread_mutex_unlock(&b->lock);
 	if (output >= 0) {
@@ -174,9 +175,9 @@ static void end_host(struct et_backend *b, const char *why)
 	}
 	if (b->lines.n_line)
 		et_plugin_lines_end(&b->lines);
-	if (!is_closing && (why || !is_leaving))
+	if (!is_closing && (why || !is_retiring))
 		et_logf(b->log, is_asked ? ET_LOG_NOTICE : ET_LOG_ERROR, "%s; %s", reason,
-			has_failed                      ? "giving it up"
+			has_failed                      ? "the backend has failed"
 			: wait_ns >= 1000 * MILLISECOND ? "it is started again after a pause"
 							: "it is started again when it is next used");
 	et_plugin_end_calls(b, &ended, reason);
@@ -184,16 +185,16 @@ static void end_host(struct et_backend *b, const char *why)
 
 /* --- time -------------------------------------------------------------------------------------------- */
 
-/* Under the lock: how long poll may wait; *ret_why: the host has to go. */
+/* Under the lock: how long poll may wait. *ret_why is set if the host has to be killed. */
 static int time_left_ms(struct et_backend *b, const char **ret_why)
 {
 	uint64_t now_ns = et_platform_now_ns(NULL), idle_end_ns = et_plugin_idle_end_ns(b);
 	if (idle_end_ns <= now_ns) {
-		b->phase = ET_PLUGIN_DOWN; /* who comes from now on waits, and has another one */
-		b->is_leaving = true;
+		b->phase = ET_PLUGIN_DOWN; /* calls that come from now on wait for another host */
+		b->is_retiring = true;
 		et_plugin_hang_up(b);
 	}
-	bool must_end = b->is_closing || b->is_leaving;
+	bool must_end = b->is_closing || b->is_retiring;
 	uint64_t next_ns = must_end ? b->close_by_ns : UINT64_MAX;
 	struct et_list_node *node, *after;
 	const char *why = must_end ? "did not end in time" : "did not answer in time";
@@ -204,17 +205,17 @@ static int time_left_ms(struct et_backend *b, const char **ret_why)
 		next_ns = call->deadline_ns;
 		why = call->is_hurried ? "did not end a cancelled run in time" : "did not answer in time";
 	}
-	if (et_plugin_has_backlog(b) && b->deaf_by_ns < next_ns) {
-		next_ns = b->deaf_by_ns;
-		why = et_plugin_deaf;
+	if (et_plugin_has_backlog(b) && b->must_read_by_ns < next_ns) {
+		next_ns = b->must_read_by_ns;
+		why = et_plugin_not_reading;
 	}
-	if (!b->is_leaving && idle_end_ns < next_ns)
+	if (!b->is_retiring && idle_end_ns < next_ns)
 		next_ns = idle_end_ns;
 	if (next_ns <= now_ns)
 		*ret_why = why;
 	if (b->kill_reason)
 		*ret_why = b->kill_reason;
-	/* Nothing under way: stay with the alarm that is set, so that the next run need not set one. */
+	/* Nothing is under way: keep the time-out of the last poll, so that the next run need not wake the watcher. */
 	if (next_ns == UINT64_MAX && b->sleep_until_ns != UINT64_MAX && b->sleep_until_ns > now_ns)
 		next_ns = b->sleep_until_ns;
 	b->sleep_until_ns = next_ns;
@@ -226,11 +227,11 @@ static int time_left_ms(struct et_backend *b, const char **ret_why)
 
 /* --- the thread -------------------------------------------------------------------------------------- */
 
-/* What poll said of the socket with the answers. False: the host is gone. */
+/* Handle what poll reported of the socket `calls`. False: the host is gone. */
 static bool on_calls(struct et_backend *b, short events)
 {
 	pthread_mutex_lock(&b->lock);
-	/* closed: whoever is at it finds out, too, when he has read what is left */
+	/* the socket was closed: a receiving thread finds out, too, when it has read what is left */
 	while ((events & (POLLHUP | POLLERR)) && b->is_receiving && !b->is_gone)
 		pthread_cond_wait(&b->changed, &b->lock);
 	bool may_receive = et_plugin_begin_receiving(b);

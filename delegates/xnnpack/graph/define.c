@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How each kind of node is told to XNNPACK: one short function each, named in the table of kind.c.
+/* Defining each kind of node for XNNPACK: one short function each, named in the table of kind.c.
  *
- * Everything was checked before (payload.c, shape.c); what XNNPACK still refuses comes back as its status. */
+ * Everything was checked before (payload_read.c, shape.c). A node that XNNPACK still refuses comes back as its
+ * status. */
 #include "delegates/xnnpack/ukernels/gemm.h"
+#include "delegates/xnnpack/graph/deconvolution_cut.h"
+#include "delegates/xnnpack/graph/shape.h"
 #include "delegates/xnnpack/graph/subgraph.h"
 
 #include <float.h>
 #include <math.h>
 
-/* Three of these are marked deprecated in favour of functions that do exactly the same under longer names. */
+/* Three of XNNPACK's functions are marked deprecated, in favour of functions that do the same under longer names. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 #define DEFINE(name) \
@@ -38,9 +41,9 @@ static struct wide_list widen(const struct et_xnn_node *node, uint32_t slot)
 	return wide;
 }
 
-/* --- elementwise, in floats where the scales don't fit --- */
+/* --- elementwise nodes, in floats if the scales don't fit --- */
 
-/* What a unary or binary node reads and writes, as XNNPACK calls it. */
+/* XNNPACK's ids of the values that a unary or binary node reads and writes. */
 struct operands {
 	uint32_t inputs[2], output;
 };
@@ -63,7 +66,8 @@ static enum xnn_status define_convert(const struct et_xnn_builder *builder, uint
 	return xnn_define_unary(builder->subgraph, xnn_unary_convert, NULL, from, to, 0);
 }
 
-/* The node's own operands, or floats of its inputs and a float for its output, which end_operands is to convert. */
+/* Find the node's operands. If its scales do not fit: convert its inputs to floats, and define a float output, which
+ * end_operands converts. */
 static enum xnn_status begin_operands(const struct et_xnn_builder *builder, const struct et_xnn_node *node,
 	struct operands *ret)
 {
@@ -79,7 +83,7 @@ static enum xnn_status begin_operands(const struct et_xnn_builder *builder, cons
 			status = define_convert(builder, input(builder, node, i), ret->inputs[i]);
 	}
 	if (status != xnn_status_success || node->kind->types == ET_XNN_TYPES_CONVERT)
-		return status; /* to convert the floats is the node itself */
+		return status; /* the node itself converts the floats */
 	return define_float(builder, node->outputs[0], &ret->output);
 }
 
@@ -90,8 +94,9 @@ static enum xnn_status end_operands(const struct et_xnn_builder *builder, const 
 	return operands->output == to ? xnn_status_success : define_convert(builder, operands->output, to);
 }
 
-/* XNNPACK makes limits part of the node above, whose kernels of integers forget them: not where a copy stands between. It makes
- * integers of them, whatever they are. */
+/* Define a clamp of integers. XNNPACK would merge the clamp into the node above, whose integer kernels ignore
+ * limits; a copy between them prevents that. XNNPACK converts the limits to integers, so they are brought into range
+ * here. */
 static enum xnn_status define_integer_limits(const struct et_xnn_builder *builder, const struct et_xnn_node *node,
 	uint32_t from, uint32_t to)
 {
@@ -116,10 +121,10 @@ static bool is_limited(const struct et_xnn_node *node)
 }
 
 #ifdef __x86_64__
-/* One divided by the square roots of floats. XNNPACK's kernels for this processor improve an estimate, and multiply 0 with infinity
- * where it is that of infinity: NaN instead of the 0 that later ones and those of other processors give. The largest float in its place
- * gives 1.5 2^-64, as a step of theirs is too small for a float by then; that much less is no less of any but those of the largest
- * numbers. */
+/* Define the reciprocal square root of floats. XNNPACK's kernels for x86-64 improve an estimate. For infinity they
+ * multiply 0 with infinity: NaN, instead of the 0 that later versions and other processors give. So the input is
+ * limited to the largest float, whose result is 1.5 * 2^-64 (one step of the kernel underflows there), and that
+ * number is subtracted from all results. The subtraction changes only the results of the largest numbers. */
 static enum xnn_status define_reciprocal_root(const struct et_xnn_builder *builder, const struct et_xnn_node *node)
 {
 	static const float least[1 + XNN_EXTRA_BYTES / sizeof(float)] = { 0x1.8p-64f };
@@ -218,7 +223,7 @@ DEFINE(nothing)
 	return xnn_status_unsupported_parameter;
 }
 
-/* A matrix of floats. */
+/* Define a matrix of floats. */
 static enum xnn_status define_matrix(const struct et_xnn_builder *builder, size_t n_rows, size_t n_columns,
 	uint32_t *ret_id)
 {
@@ -227,8 +232,8 @@ static enum xnn_status define_matrix(const struct et_xnn_builder *builder, size_
 		ret_id);
 }
 
-/* A layer of floats as a product of @in[0] and @in[1] to which @in[2] is added, if it is there: of few columns XNNPACK's own layer
- * loses NaNs where its filter is computed (gemm.h), its product does not. */
+/* Define a float layer as a matrix product of @in[0] and @in[1], plus @in[2] if it is there. With few columns and a
+ * computed filter XNNPACK's own layer loses NaNs (gemm.h); its matrix product does not. */
 static enum xnn_status define_product(const struct et_xnn_builder *builder, const struct et_xnn_node *node,
 	const uint32_t in[3], uint32_t out)
 {
@@ -271,7 +276,7 @@ static size_t n_columns(const struct et_xnn_payload *payload, const struct et_xn
 	return payload->values[node->inputs[1]].shape.dims[node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS ? 1 : 0];
 }
 
-/* XNNPACK has no layer of halves whose filter or bias is computed: that is one of floats. */
+/* XNNPACK has no fp16 layer with a computed filter or bias: such a layer is computed in fp32. */
 DEFINE(fully_connected)
 {
 	const struct et_xnn_value *values = builder->payload->values;
@@ -307,7 +312,7 @@ DEFINE(convolution)
 		input(builder, node, 2), output(builder, node, 0), node->flags);
 }
 
-/* Each group has one input channel, so the groups are the channels. */
+/* Each group has one input channel, so the number of groups is the number of input channels. */
 DEFINE(depthwise)
 {
 	const uint32_t *n = node->numbers;
@@ -329,7 +334,7 @@ static enum xnn_status define_deconvolution(const struct et_xnn_builder *builder
 		input(builder, node, 2), out, node->flags);
 }
 
-/* With all that padding would have cut off, which is never less than a stride; then it is cut off. */
+/* Define a transposed convolution without its padding, then cut the padding off (deconvolution_cut.h). */
 static enum xnn_status define_whole(const struct et_xnn_builder *builder, const struct et_xnn_node *node,
 	const struct et_xnn_shape *out)
 {
@@ -407,7 +412,8 @@ DEFINE(slice)
 		input(builder, node, 0), output(builder, node, 0), node->flags);
 }
 
-/* What is no number is the largest of 8 bits, as in the original; in XNNPACK itself that depends on how it was compiled. */
+/* NaN as a padding value becomes the largest 8-bit number, as in ExecuTorch; XNNPACK's own result depends on its
+ * compiler. */
 DEFINE(pad)
 {
 	struct wide_list before = widen(node, 0), after = widen(node, 1);

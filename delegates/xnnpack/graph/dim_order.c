@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Transposes between a payload and its arguments.
+/* Removing transposes between a payload and its arguments.
  *
- * XNNPACK wants pictures channels last, programs keep them channels first; so exporters transpose what comes into a payload
- * and what leaves it, and the next payload begins by transposing back. The runtime may agree with everybody else who
- * touches a tensor that it lies as it is wanted (runtime/dim_order.c). Then the value behind an input's transpose, or before
- * an output's, becomes the argument, and the transpose is gone; nodes keep their places, so what names one by its
- * number stays right.
+ * XNNPACK wants images channels last, programs keep them channels first. So exporters transpose the tensors that
+ * enter a payload and those that leave it, and the next payload begins by transposing back. The runtime may agree
+ * with everything else that touches a tensor to keep it in the wanted order (runtime/dim_order.c). Then the value
+ * behind an input's transpose, or before an output's, becomes the argument, and the transpose is gone. Nodes keep
+ * their places, so indexes of nodes stay right.
  *
- * Preferences are independent: each concerns a transpose and a value that no other one concerns, whichever of them are met.
- * That is why an input may have one reader alone, why what becomes an output may be transposed for no second one, and why
- * between an input and an output there must be something else than two transposes.
+ * Preferences are independent, whichever of them are met: each concerns a transpose and a value that no other
+ * preference concerns. That is why an input may have one reader only, why a value that becomes an output may not be
+ * transposed for a second output, and why there must be something else than two transposes between an input and an
+ * output.
  *
- * Where arguments are first joined and then transposed, to transpose each first is as much work and can be spared, so
- * graphs are brought into that form when they are read. */
+ * If arguments are first concatenated and then transposed, to transpose each argument is as much work, and can be
+ * saved. So graphs are brought into that form when they are read. */
 #include "delegates/xnnpack/graph/kind.h"
 
 #include <string.h>
@@ -22,7 +23,7 @@ static bool is_transpose(const struct et_xnn_node *node)
 	return node->kind->infer == et_xnn_infer_transpose && !node->is_gone;
 }
 
-/* A permutation of as many dimensions as its input has. */
+/* Whether the node's list is a permutation of its input's dimensions. */
 static bool is_sound(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	uint32_t n = node->n_list[0], seen = 0;
@@ -48,9 +49,10 @@ static struct et_xnn_node *reader(const struct et_xnn_payload *payload, uint32_t
 	return NULL;
 }
 
-/* --- joined arguments ------------------------------------------------------------------------------------------- */
+/* --- concatenated arguments
+ * ------------------------------------------------------------------------------------------- */
 
-/* The concatenation of arguments that @node alone reads and transposes, or NULL. */
+/* The concatenation of arguments that @node alone reads, and transposes; or NULL. */
 static struct et_xnn_node *joined_above(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const struct et_xnn_value *between = &payload->values[node->inputs[0]];
@@ -71,7 +73,8 @@ static struct et_xnn_node *joined_above(const struct et_xnn_payload *payload, co
 	return join;
 }
 
-/* In place of @node: a transpose for each of what @join, which is left without a reader, reads; and then another join. */
+/* Replace @node by a transpose for each input of @join, and another concatenation; @join is left without a reader.
+ * The new nodes go to @to. False if there is no memory. */
 static bool spread(struct et_xnn_payload *payload, const struct et_xnn_node *node, const struct et_xnn_node *join,
 	struct et_xnn_node *to, struct et_pool *pool)
 {
@@ -120,7 +123,7 @@ enum et_status et_xnn_payload_spread_transposes(struct et_xnn_payload *payload, 
 			nodes[n] = payload->nodes[i];
 		n += join ? join->kind->n_inputs + 1 : 1;
 	}
-	/* without those joins that were read by such transposes, whose output nobody reads any more */
+	/* count readers anew; the old concatenations have no reader any more */
 	for (uint32_t i = 0; i < payload->n_values; i++)
 		payload->values[i].n_users = 0;
 	for (uint32_t i = 0; i < n; i++) {
@@ -137,10 +140,10 @@ enum et_status et_xnn_payload_spread_transposes(struct et_xnn_payload *payload, 
 
 /* --- arguments --------------------------------------------------------------------------------------------------- */
 
-/* What is done between argument and graph. */
+/* A transpose between an argument and the graph. */
 struct border {
 	struct et_xnn_node *node;
-	uint32_t *arg, inner; /* in the list of inputs or outputs; the value inside of the graph */
+	uint32_t *arg, inner; /* its entry in the list of inputs or outputs; the value on the graph's side */
 	bool is_output;
 };
 
@@ -163,7 +166,7 @@ static bool find_output(const struct et_xnn_payload *payload, uint32_t *arg, str
 	const struct et_xnn_value *inner = &payload->values[node->inputs[0]];
 	if (inner->data || inner->producer == ET_XNN_NONE || is_transpose(&payload->nodes[inner->producer]))
 		return false;
-	for (uint32_t i = 0; i < payload->n_nodes; i++) { /* that nobody else would have it, too */
+	for (uint32_t i = 0; i < payload->n_nodes; i++) { /* no other output may be a transpose of the same value */
 		const struct et_xnn_node *other = &payload->nodes[i];
 		if (other != node && is_transpose(other) && other->inputs[0] == node->inputs[0] &&
 			payload->values[other->outputs[0]].external)
@@ -204,6 +207,15 @@ uint32_t et_xnn_payload_order(const struct et_xnn_payload *payload, uint32_t arg
 			ret_order[i] = (uint8_t)list[i];
 	}
 	return border.node->n_list[0];
+}
+
+bool et_xnn_payload_may_be_reordered(const struct et_xnn_payload *payload)
+{
+	uint8_t order[ET_XNN_MAX_DIMS];
+	for (uint32_t i = 0; i < payload->n_args; i++)
+		if (et_xnn_payload_order(payload, i, order))
+			return true;
+	return false;
 }
 
 void et_xnn_payload_reorder(struct et_xnn_payload *payload, uint32_t arg)

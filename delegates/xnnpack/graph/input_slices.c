@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where slices of arguments begin.
+/* Slices of arguments become offsets into the caller's memory.
  *
- * A network that takes its steps one after the other has a payload for each of them, and these differ by nothing but the step that
- * each slices out of the same tensor. Where that begins is a place in the caller's memory rather than anything that
- * XNNPACK must know: a slice from the first element of what lies behind it is the same. So such payloads come out the same
- * (deduplication.h), and what tells one from another belongs to its model.
+ * A network that runs its steps one after the other has a payload for each step, and these differ only by the step
+ * that each slices out of the same tensor. Where the slice begins is a place in the caller's memory; XNNPACK need
+ * not know it. A slice from the first element of a tensor that begins there is the same. So payloads of such steps
+ * become the same graph and share a model (deduplication.h), and each payload keeps its own offsets.
  *
- * Slices keep the argument's shape, and with it how far apart its rows lie. XNNPACK is told that there is more behind the place than
- * there is, and reads no more than what is sliced: that it all lies in the argument is checked here, for each run. */
+ * A slice keeps the argument's shape, and so the distance between rows. XNNPACK is told that more elements lie
+ * behind the offset than there are, but reads only the slice. Each run checks that the whole slice lies in the
+ * argument. */
 #include "delegates/xnnpack/graph/input_slices.h"
 
 #include "delegates/xnnpack/graph/kind.h"
@@ -19,33 +20,34 @@ static bool is_slice(const struct et_xnn_node *node)
 	return node->kind->infer == et_xnn_infer_slice;
 }
 
-/* What @node slices of the argument, beside the @n_before slices that @start knows. */
-static void add_slice(struct et_xnn_input_slice *start, const struct et_xnn_node *node, uint32_t n_before)
+/* Extend @slice by the slice that @node takes; @slice has @n_before slices of the same argument already. */
+static void add_slice(struct et_xnn_input_slice *slice, const struct et_xnn_node *node, uint32_t n_before)
 {
 	for (uint32_t i = 0; i < node->n_list[0]; i++) {
 		uint32_t first = node->list[0][i], end = first + node->list[1][i];
-		start->first[i] = n_before && start->first[i] < first ? start->first[i] : first;
-		start->end[i] = start->end[i] > end ? start->end[i] : end;
+		slice->first[i] = n_before && slice->first[i] < first ? slice->first[i] : first;
+		slice->end[i] = slice->end[i] > end ? slice->end[i] : end;
 	}
 }
 
-static bool begins_later(struct et_xnn_input_slice *start)
+static bool begins_later(struct et_xnn_input_slice *slice)
 {
 	bool does = false;
 	for (uint32_t i = 0; i < ET_XNN_MAX_DIMS; i++) {
-		start->end[i] = start->first[i] ? start->end[i] : 0;
-		does = does || start->first[i];
+		slice->end[i] = slice->first[i] ? slice->end[i] : 0;
+		does = does || slice->first[i];
 	}
 	return does;
 }
 
 struct finder {
-	struct et_xnn_input_slice *slices; /* one an input */
-	uint32_t *n_slices;                /* likewise */
-	uint32_t *input_of;                /* of each value; NONE: it is none */
+	struct et_xnn_input_slice *slices; /* one for each input */
+	uint32_t *n_slices;                /* one for each input */
+	uint32_t *input_of;                /* one for each value; NONE: the value is no input */
 };
 
-/* Leaves those of which something is to be taken, in front. Returns their number. */
+/* Find the inputs of which only slices are read, and these do not begin at the first element. They are put in front of
+ * finder->slices. Returns their number. */
 static uint32_t find_slices(const struct finder *finder, const struct et_xnn_payload *payload)
 {
 	uint32_t n = 0;
@@ -79,9 +81,9 @@ static void shift_slices(const struct finder *finder, struct et_xnn_payload *pay
 {
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		struct et_xnn_node *node = &payload->nodes[i];
-		uint32_t start = finder->input_of[node->inputs[0]];
-		for (uint32_t j = 0; start != ET_XNN_NONE && j < node->n_list[0]; j++)
-			node->list[0][j] -= finder->slices[start].first[j];
+		uint32_t slice = finder->input_of[node->inputs[0]];
+		for (uint32_t j = 0; slice != ET_XNN_NONE && j < node->n_list[0]; j++)
+			node->list[0][j] -= finder->slices[slice].first[j];
 	}
 }
 
@@ -122,15 +124,15 @@ void et_xnn_input_slices_deinit(struct et_xnn_input_slices *slices, const struct
 	*slices = (struct et_xnn_input_slices){ 0 };
 }
 
-enum et_status et_xnn_input_slice_apply(const struct et_xnn_input_slice *start, const struct et_xnn_value *value,
+enum et_status et_xnn_input_slice_apply(const struct et_xnn_input_slice *slice, const struct et_xnn_value *value,
 	const struct et_xnn_shape *shape, uint8_t **data, struct et_diag *diag)
 {
 	size_t before = 0, step = et_xnn_type_bits(value->type) / 8;
 	for (uint32_t i = shape->n_dims; i > 0; i--) {
-		if (start->end[i - 1] > shape->dims[i - 1])
+		if (slice->end[i - 1] > shape->dims[i - 1])
 			return et_fail(diag, ET_E_INVALID_ARGUMENT,
-				"XNNPACK: input %u ends before what is sliced of it", value->external_id);
-		before += start->first[i - 1] * step; /* in the argument, as long as that is not empty */
+				"XNNPACK: input %u ends before the slice that is read of it", value->external_id);
+		before += slice->first[i - 1] * step; /* lies in the argument, unless that is empty */
 		step *= shape->dims[i - 1];
 	}
 	*data += before;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of node kinds.
  *
- * The field lists follow the tables of ExecuTorch's schema.fbs; several kinds share one. A kind without
- * functions is one that ExecuTorch's own runtime does not implement either: it is refused by name. */
+ * The field lists follow the tables of ExecuTorch's schema.fbs; several kinds share one. A kind without functions is
+ * one that ExecuTorch's own runtime does not implement either: it is refused by name. */
 #include "delegates/xnnpack/graph/kind.h"
 
 #include "runtime/base/checked.h"
@@ -62,7 +62,7 @@ static const uint8_t fields_resize[] = { NUMBER(NEW_H), NUMBER(NEW_W), INPUT, OU
 		.n_outputs = 1,                       \
 		.is_unlimited = passes_no_limits }
 #define BINARY(label, operation) BINARY_OF(label, operation, false)
-/* The original passes no limits on to these. */
+/* ExecuTorch's runtime does not pass the file's limits on to these. */
 #define UNLIMITED(label, operation) BINARY_OF(label, operation, true)
 #define CAT(label, n)                                \
 	{ .name = label,                             \
@@ -73,7 +73,7 @@ static const uint8_t fields_resize[] = { NUMBER(NEW_H), NUMBER(NEW_W), INPUT, OU
 		.n_inputs = n,                       \
 		.n_outputs = 1 }
 
-/* By the number of the union XNodeUnion. */
+/* Indexed by the number in the union XNodeUnion. */
 static const struct et_xnn_kind kinds[] = {
 	[1] = BINARY("XNNAdd", xnn_binary_add),
 	[2] = { .name = "XNNFullyConnected",
@@ -260,6 +260,16 @@ bool et_xnn_has_computed_weights(const struct et_xnn_payload *payload, const str
 	return node->kind->has_filter &&
 	       (!payload->values[node->inputs[1]].data ||
 		       (node->inputs[2] != ET_XNN_NONE && !payload->values[node->inputs[2]].data));
+}
+
+bool et_xnn_moves_int32(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	const struct et_xnn_kind *kind = node->kind;
+	uint8_t type = payload->values[node->inputs[0]].type;
+	bool is_move = kind->define == et_xnn_define_copy || kind->define == et_xnn_define_reshape ||
+		       kind->define == et_xnn_define_transpose || kind->define == et_xnn_define_slice ||
+		       kind->define == et_xnn_define_pad || kind->define == et_xnn_define_concatenate;
+	return is_move && (type == ET_XNN_INT32 || type == ET_XNN_QINT32);
 }
 
 enum et_status et_xnn_node_fail(struct et_diag *diag, enum et_status status, const struct et_xnn_node *node,

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Graphs with bfloats (bf16), as ExecuTorch's XNNPACK (92a7ad5) does them: in floats.
+/* Turning bf16 graphs into fp32 graphs, as ExecuTorch's XNNPACK (92a7ad5) does.
  *
- * Debian's (4ea82e5) knows nothing but the datatype's name. The original's has a few kernels more, but makes floats of what its nodes
- * read and write before it makes a runtime. What it rounds on the way decides which numbers come out, so that is the same here:
+ * Debian's XNNPACK (4ea82e5) knows only the datatype's name. ExecuTorch's has a few kernels more, but its nodes read
+ * and write fp32 before it makes a runtime. The results depend on where it rounds, so this rounds in the same
+ * places:
  *
- *     - what the graph computes between its nodes stays as it is, rounded by nobody;
- *     - a node that converts to bfloats rounds. So does a fully connected layer of bfloats: that one writes floats, to which the
- *       original adds such a node;
- *     - what is padded with is rounded like a constant;
- *     - what goes to an argument is rounded for that, but who else reads it in the graph reads what it was before; where one of
- *       the two nodes above wrote it, what that wrote.
+ *     - values between the nodes of the graph are not rounded;
+ *     - a node that converts to bf16 rounds. So does a bf16 fully connected layer: it writes fp32, and ExecuTorch
+ *       adds such a convert;
+ *     - a padding value is rounded like a constant;
+ *     - an output is rounded for the caller, but other nodes of the graph read the value before it was rounded; if
+ *       one of the two nodes above wrote it, they read its rounded result.
  *
- * Afterwards bfloats are arguments, read and written by the nodes of bf16_convert.c and cast.c alone, and constants: filters, which conv_linear.c packs,
- * and others, which become floats as halves do (fp16_weights.c). */
+ * Afterwards bf16 values are arguments, which only the nodes of bf16_convert.c and cast.c read and write, and
+ * constants: filters, which conv_linear.c packs, and others, which become fp32 as fp16 constants do
+ * (fp16_weights.c). */
 #include "delegates/xnnpack/ukernels/bf16.h"
 #include "delegates/xnnpack/graph/kind.h"
 
@@ -21,9 +23,9 @@
 
 struct lowering {
 	struct et_xnn_payload *payload;
-	struct et_xnn_node *nodes; /* what comes of the file's */
+	struct et_xnn_node *nodes; /* the new nodes */
 	uint32_t n_nodes;
-	uint32_t *floats; /* for each value of the file that is bfloats: which one is the same as floats, or NONE */
+	uint32_t *floats; /* for each value of the file: the value with the same numbers in fp32, or NONE */
 };
 
 static bool is_bf16(const struct lowering *lowering, uint32_t value)
@@ -41,7 +43,7 @@ static void add_node(struct lowering *lowering, const struct et_xnn_node *node)
 	lowering->nodes[lowering->n_nodes++] = *node;
 }
 
-/* A node of @kind on behalf of @node. */
+/* Add a node of @kind on behalf of @node. */
 static void add_step(struct lowering *lowering, const struct et_xnn_node *node, const struct et_xnn_kind *kind,
 	uint32_t from, uint32_t to)
 {
@@ -53,7 +55,7 @@ static void add_step(struct lowering *lowering, const struct et_xnn_node *node, 
 				   .max = INFINITY });
 }
 
-/* A value of the graph's own, of @value's shape. */
+/* Add an fp32 value with the shape of @value. */
 static uint32_t add_floats(struct lowering *lowering, uint32_t value)
 {
 	struct et_xnn_payload *payload = lowering->payload;
@@ -69,7 +71,7 @@ static uint32_t add_floats(struct lowering *lowering, uint32_t value)
 	return payload->n_values++;
 }
 
-/* What @node is to read instead of @value. */
+/* The value that @node is to read instead of @value. */
 static uint32_t as_floats(struct lowering *lowering, const struct et_xnn_node *node, uint32_t value)
 {
 	if (value == ET_XNN_NONE || !is_bf16(lowering, value) || is_constant(lowering, value))
@@ -81,7 +83,8 @@ static uint32_t as_floats(struct lowering *lowering, const struct et_xnn_node *n
 	return lowering->floats[value];
 }
 
-/* Floats, computed by the node before, become bfloats' values in @out, or bfloats where that is an argument. */
+/* Round the fp32 value @from, which the node before computed: to bf16 values kept as fp32, or to bf16 if @out is an
+ * argument. */
 static void add_rounding(struct lowering *lowering, const struct et_xnn_node *node, uint32_t from, uint32_t out)
 {
 	struct et_xnn_value *value = &lowering->payload->values[out];
@@ -90,7 +93,7 @@ static void add_rounding(struct lowering *lowering, const struct et_xnn_node *no
 	add_step(lowering, node, value->external ? et_xnn_kind_at(ET_XNN_KIND_CONVERT) : &et_xnn_kind_round, from, out);
 }
 
-/* @node reads no bfloats any more, but for constants. */
+/* Lower a node that writes bf16. It reads no bf16 any more, except constants. */
 static void lower_to_bf16(struct lowering *lowering, struct et_xnn_node *node)
 {
 	uint32_t in = node->inputs[0], out = node->outputs[0];
@@ -115,7 +118,7 @@ static void lower_to_bf16(struct lowering *lowering, struct et_xnn_node *node)
 	add_rounding(lowering, node, in, out);
 }
 
-/* What converts an argument of bfloats to integers of whatever width reads them as they are, and rounds otherwise (cast.c). */
+/* Whether the node converts a bf16 argument to integers: cast.c reads bf16 as it is, and rounds in another way. */
 static bool is_native(const struct lowering *lowering, const struct et_xnn_node *node)
 {
 	const struct et_xnn_value *out = &lowering->payload->values[node->outputs[0]];
@@ -127,7 +130,7 @@ static void lower(struct lowering *lowering, struct et_xnn_node node)
 {
 	const struct et_xnn_value *values = lowering->payload->values;
 	uint32_t in = node.inputs[0], out = node.outputs[0];
-	/* From bfloats, though by now they may be floats. */
+	/* The file's node converts from bf16; its input may have become fp32 by now. */
 	bool is_widening = node.kind->types == ET_XNN_TYPES_CONVERT && values[out].type == ET_XNN_FP32 &&
 			   (is_bf16(lowering, in) || values[in].type == ET_XNN_FP32);
 	if (is_widening && is_bf16(lowering, in) && !is_constant(lowering, in) && lowering->floats[in] == ET_XNN_NONE) {
@@ -174,7 +177,7 @@ enum et_status et_xnn_payload_lower_bf16(struct et_xnn_payload *payload, struct 
 		has_bf16 = has_bf16 || payload->values[i].type == ET_XNN_BF16;
 	if (!has_bf16)
 		return ET_OK;
-	/* One more for each value that is read, and for each node that writes. */
+	/* Each value that is read may need an fp32 value, and each node that writes. */
 	uint32_t n_values = 2 * payload->n_values + payload->n_nodes,
 		 n_nodes = payload->n_values + 2 * payload->n_nodes;
 	struct et_xnn_value *values = et_pool_scratch(pool, n_values * sizeof(*values), _Alignof(struct et_xnn_value));

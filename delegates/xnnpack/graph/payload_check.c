@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What only the whole graph shows: whether the nodes fit together.
+/* Checks that need the whole graph: whether the nodes fit together.
  *
- * The decoder (payload.c) has read values and nodes one by one. Here each node's inputs must have been written
- * before, its outputs by nobody else, and its datatypes must go together, where XNNPACK would assert instead of
- * refusing. The arguments of a call are sorted on the way, and each constant learns whether it must stay readable. */
-#include "delegates/xnnpack/overrides/override.h"
+ * The decoder (payload_read.c) has read values and nodes one by one. Here each node's inputs must have been written
+ * before, no other node may write its outputs, and its datatypes must go together, where XNNPACK would assert
+ * instead of refusing. Then the graph is simplified, the arguments are sorted, and each constant learns whether it
+ * must stay readable. */
+#include "delegates/xnnpack/graph/kind.h"
 
 #include <math.h>
 
@@ -18,7 +19,7 @@ static bool is_activation(uint8_t type)
 	return is_float(type) || type == ET_XNN_QINT8 || type == ET_XNN_QUINT8;
 }
 
-/* What XNNPACK converts one by one. */
+/* Datatypes that XNNPACK converts element by element. */
 static bool is_convertible(uint8_t type)
 {
 	return is_activation(type) || type == ET_XNN_INT32;
@@ -37,8 +38,8 @@ static bool has_bf16(const struct et_xnn_payload *payload, const struct et_xnn_n
 	return has;
 }
 
-/* Whether the original does a fully connected layer of which something is bf16: all but the bias, but the output need not be; or the
- * output alone, where weights are quantized in blocks. */
+/* Whether ExecuTorch's runtime does a fully connected layer with these bf16 values: input and filter are bf16, the
+ * output is bf16 or fp32, the bias is fp32; or only the output is bf16, and the weights are quantized in blocks. */
 static bool linear_bf16_fit(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const struct et_xnn_value *in = &payload->values[node->inputs[0]], *filter = &payload->values[node->inputs[1]],
@@ -52,7 +53,7 @@ static bool linear_bf16_fit(const struct et_xnn_payload *payload, const struct e
 	       !(node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS);
 }
 
-/* The same of any node. */
+/* Whether ExecuTorch's runtime does any node with these bf16 values. */
 static bool bf16_fit(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const struct et_xnn_kind *kind = node->kind;
@@ -81,10 +82,10 @@ static bool is_elementwise(const struct et_xnn_node *node)
 	return node->kind->define == et_xnn_define_unary || node->kind->define == et_xnn_define_binary;
 }
 
-/* Whether a node whose values are all alike may have them of @type. */
+/* Whether a node whose values all have the same datatype may have @type. */
 static bool takes_type(const struct et_xnn_payload *payload, const struct et_xnn_node *node, uint8_t type)
 {
-	return is_activation(type) || et_xnn_override_needs_copy_int32(payload, node) ||
+	return is_activation(type) || et_xnn_moves_int32(payload, node) ||
 	       (type == ET_XNN_INT32 && is_elementwise(node));
 }
 
@@ -110,20 +111,20 @@ static bool types_fit(const struct et_xnn_payload *payload, const struct et_xnn_
 			return false;
 		if (second->type == ET_XNN_QDINT8 || (bias && et_xnn_type_bits(bias->type) < 16))
 			return false;
-		/* What a convolution's filter may not be XNNPACK asserts. */
+		/* XNNPACK asserts that a convolution's filter has one of these datatypes. */
 		if (kind->infer != et_xnn_infer_fully_connected)
 			return is_static && (is_activation(second->type) || second->type == ET_XNN_QCINT8);
-		/* A filter that is computed: floats alone. */
+		/* A filter or bias that is computed: all values have the same float datatype. */
 		if (!is_static && !(is_float(in->type) && second->type == in->type && out->type == in->type &&
 					  (!bias || bias->type == in->type)))
 			return false;
 		if (et_xnn_type_bits(second->type) != 4)
 			return true;
-		/* Those with an odd number of columns: as the exporter has them, never widened. */
+		/* An odd number of columns: only as the exporter writes them, never widened. */
 		bool is_transposed = node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS;
 		if (second->shape.dims[1] % 2 != 0 && (is_transposed || in->type != ET_XNN_QDINT8))
 			return false;
-		/* Nibbles the other way round are widened (model.c), where that makes something. */
+		/* A transposed 4-bit filter is widened (model.c), for the datatypes that XNNPACK then takes. */
 		return !is_transposed || (second->type == ET_XNN_QCINT4 && in->type == ET_XNN_QDINT8);
 	}
 	case ET_XNN_TYPES_MATMUL:
@@ -146,9 +147,9 @@ static bool types_fit(const struct et_xnn_payload *payload, const struct et_xnn_
 	return kind->types == ET_XNN_TYPES_FP32 ? in->type == ET_XNN_FP32 : is_float(in->type);
 }
 
-/* Whether XNNPACK packs input @slot of the node into the weights cache and can find it there again without
- * reading it. Depthwise convolutions are packed anew each time, or read as they are (override.c); transposed ones and products
- * have no place in the cache in this version. */
+/* Whether XNNPACK packs input @slot of the node into the weights cache, and finds it there again without reading it.
+ * Filters of depthwise convolutions are packed anew each time, or read as they are (override.c). Transposed
+ * convolutions and matrix products do not use the cache in this version. */
 static bool is_packed_once(const struct et_xnn_payload *payload, const struct et_xnn_node *node, uint32_t slot)
 {
 	if (!node->kind->has_filter || slot == 0)
@@ -161,14 +162,15 @@ static bool is_packed_once(const struct et_xnn_payload *payload, const struct et
 		return !(values[node->inputs[0]].type == ET_XNN_FP32 && filter->type == ET_XNN_FP16);
 	if (node->kind->infer == et_xnn_infer_deconvolution)
 		return false;
-	if (node->kind->infer == et_xnn_infer_depthwise && /* others become convolutions (model.c) */
+	if (node->kind->infer == et_xnn_infer_depthwise && /* these become convolutions (model.c) */
 		!(values[node->inputs[0]].type == ET_XNN_FP32 && filter->type == ET_XNN_FP32 &&
 			values[node->outputs[0]].type == ET_XNN_FP32))
 		return false;
 	return !(node->numbers[ET_XNN_GROUP_IN] == 1 && node->numbers[ET_XNN_GROUP_OUT] == 1);
 }
 
-/* A clamp without limits, by which XNNPACK loses NaNs of halves and the smallest floats: a copy, of any datatype. */
+/* Whether the node is a clamp without limits. XNNPACK's clamp loses fp16 NaNs and the smallest floats, so such a
+ * clamp becomes a copy, for any datatype. */
 static bool is_idle_clamp(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const struct et_xnn_value *in = &payload->values[node->inputs[0]], *out = &payload->values[node->outputs[0]];
@@ -192,9 +194,9 @@ static enum et_status check_node(struct et_xnn_payload *payload, uint32_t at, st
 			return et_xnn_node_fail(diag, ET_E_INVALID_PROGRAM, node,
 				"reads value %u, which nothing has written", value->id);
 		value->n_users++;
-		/* Nobody reads bfloats but who packs them or makes floats of them (fp16_weights.c). */
+		/* A bf16 constant is only read to pack it or to widen it (fp16_weights.c). */
 		if (value->data && value->type != ET_XNN_BF16 && !is_packed_once(payload, node, i))
-			value->is_kept = true;
+			value->is_resident = true;
 	}
 	for (uint32_t i = 0; i < kind->n_outputs; i++) {
 		struct et_xnn_value *value = &payload->values[node->outputs[i]];
@@ -202,7 +204,7 @@ static enum et_status check_node(struct et_xnn_payload *payload, uint32_t at, st
 			return et_xnn_node_fail(diag, ET_E_INVALID_PROGRAM, node,
 				"writes value %u, which is written already", value->id);
 		value->producer = at;
-		value->is_index = i == 1; /* only the arg max has two */
+		value->is_index = i == 1; /* only argmax pooling has a second output */
 	}
 	if (!types_fit(payload, node))
 		return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node, "takes no %s with %s to %s",
@@ -216,8 +218,8 @@ static enum et_status check_node(struct et_xnn_payload *payload, uint32_t at, st
 	return ET_OK;
 }
 
-/* XNNPACK aborts when it has removed a node whose output nobody reads and then finds its inputs' other end
- * missing. So such nodes are left out, last one first, since each may have been the only reader of another. */
+/* Remove nodes whose outputs have no reader: XNNPACK removes them itself, and then aborts because its inputs' other
+ * end is missing. The last node comes first, since each may be the only reader of another. */
 static void drop_dead_nodes(struct et_xnn_payload *payload)
 {
 	uint32_t n_alive = payload->n_nodes;
@@ -251,7 +253,7 @@ static void drop_dead_nodes(struct et_xnn_payload *payload)
 	payload->n_nodes = n_alive;
 }
 
-/* Sort the arguments: which value each one is. */
+/* Find the value of each argument, and sort inputs and outputs. */
 static enum et_status sort_args(struct et_xnn_payload *payload, uint32_t n_args, struct et_pool *pool,
 	struct et_diag *diag)
 {
@@ -272,8 +274,8 @@ static enum et_status sort_args(struct et_xnn_payload *payload, uint32_t n_args,
 				value->external_id);
 		by_arg[value->external_id] = i;
 	}
-	/* Inputs before outputs, as the delegate interface says; an argument that nothing uses counts as an
-	 * input, which is read by nobody. */
+	/* Inputs come before outputs, as the delegate interface says. An argument without a value counts as an input
+	 * that no node reads. */
 	uint32_t n_inputs = 0;
 	payload->first_output = n_args;
 	for (uint32_t i = 0; i < n_args; i++) {
@@ -296,9 +298,10 @@ static enum et_status sort_args(struct et_xnn_payload *payload, uint32_t n_args,
 	return ET_OK;
 }
 
-/* To reshape is to copy, for XNNPACK, unless it may write over what it reads: not where that is an argument. But it does
- * not know what shape an argument has elsewhere. */
-static void see_arguments(struct et_xnn_payload *payload)
+/* Turn a reshape of an argument into a view. For XNNPACK a reshape is a copy, unless it may write over its input,
+ * which it may not if that is an argument. But an argument can have another shape in XNNPACK's graph than elsewhere:
+ * no copy is needed. */
+static void make_views(struct et_xnn_payload *payload)
 {
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		struct et_xnn_node *node = &payload->nodes[i];
@@ -310,7 +313,8 @@ static void see_arguments(struct et_xnn_payload *payload)
 		struct et_xnn_value *arg = in->external ? in : out, *inner = in->external ? out : in;
 		if (!arg->external || inner->external || inner->stands_for != ET_XNN_NONE)
 			continue;
-		/* an output that is read as well has its own shape for who writes or reads it beside this node */
+		/* an output that other nodes read, and an input that a node writes, need their own shape for these
+		 * nodes */
 		if (arg == out ? out->n_users > 0 : in->producer != ET_XNN_NONE)
 			continue;
 		arg->seen_as = (uint32_t)(inner - payload->values);
@@ -337,6 +341,6 @@ enum et_status et_xnn_payload_check(struct et_xnn_payload *payload, uint32_t n_a
 	drop_dead_nodes(payload);
 	et_xnn_payload_take_limits(payload);
 	drop_dead_nodes(payload);
-	see_arguments(payload);
+	make_views(payload);
 	return sort_args(payload, n_args, pool, diag);
 }

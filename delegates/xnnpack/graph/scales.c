@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which scales XNNPACK's 8-bit kernels take.
  *
- * They multiply with integers of few digits, so the ratio of an input's scale to the output's must lie between bounds;
- * beyond, Debian's XNNPACK asserts, which would end the process. Real programs get there: where a mask of -10,000 is added
- * to scores, one input's scale is a thousand times smaller than the output's; a leaky ReLU with a slope of 0.001 has a
- * ratio that no 8 bits behind the point hold. Elementwise nodes are then computed in floats (define.c), and so are limits
- * that change the scale. A convolution or a linear layer is refused: the bound below which it asserts is 2^-32, with which
- * every answer would be its zero point.
+ * The kernels multiply with integers of few digits, so the ratio of an input's scale to the output's must lie
+ * between bounds. Beyond them Debian's XNNPACK asserts, which would end the process. Real programs get there. If a
+ * mask of -10,000 is added to scores, one input's scale is a thousand times smaller than the output's. A leaky ReLU
+ * with a slope of 0.001 has a ratio that 8 fractional bits cannot hold. Elementwise nodes are then computed in
+ * floats (define.c), and so are limits that change the scale. A convolution or a linear layer is refused: the bound
+ * below which it asserts is 2^-32, with which every result would be its zero point.
  *
- * Rows of half floats that are quantized at run time go by way of floats as well: XNNPACK rounds their scale to a half, by which
- * elements come out one step away from where they belong, and where a row's range is below 0.004 it is infinite.
+ * Rows of fp16 that are quantized at run time are computed in fp32 as well. XNNPACK rounds their scale to fp16, so
+ * elements come out one step away from where they belong, and if a row's range is below 0.004 the scale is infinite.
  *
- * Ratios are computed as XNNPACK does, in floats; what is no number is not between bounds. */
+ * Ratios are computed as XNNPACK does, in floats. NaN is not between bounds. */
 #include "delegates/xnnpack/graph/kind.h"
 
 #include <math.h>
@@ -42,7 +42,7 @@ static bool binary_fits(enum xnn_binary_operator op, const struct et_xnn_value *
 	case xnn_binary_multiply:
 		return is_below(a->scale * b->scale / out->scale, 0x1p-16f, 0x1p8f);
 	default:
-		return true; /* by way of floats, one by one */
+		return true; /* XNNPACK converts each element to a float and back */
 	}
 }
 
@@ -52,13 +52,14 @@ static bool unary_fits(const struct et_xnn_node *node, const struct et_xnn_value
 	switch ((enum xnn_unary_operator)node->kind->op) {
 	case xnn_unary_convert:
 		return in->type != out->type || is_between(ratio, 0x1p-8f, 0x1p7f);
-	case xnn_unary_clamp: /* XNNPACK would let what is in front write the other scale, whatever becomes of its own */
+	case xnn_unary_clamp:
+		/* XNNPACK would have the node before it write the other scale, ignoring that node's own */
 		return in->scale == out->scale && in->zero_point == out->zero_point;
 	case xnn_unary_leaky_relu:
 		return is_between(ratio, 0x1p-8f, 0x1p7f) && is_between(negative, -0x1.FFFCp6f, 0x1p7f) &&
 		       fabsf(negative) >= 0x1p-8f;
 	default:
-		return true; /* by way of a table */
+		return true; /* XNNPACK uses a table */
 	}
 }
 

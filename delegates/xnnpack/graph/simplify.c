@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a graph says in more steps than it needs.
+/* Rewriting the graph: the same results with fewer steps.
  *
- * Exporters quantize around what they know to be an operator. Where a quantized model pads, it says: make floats, pad, make
- * 8 bits again; a run then copies the activations three times, in two of them four times as large, though the convolution
- * behind could have padded by itself. The rules here, each exact, not nearly so:
+ * Exporters quantize around the operators that they know. If a quantized model pads, the program says: dequantize,
+ * pad, quantize. A run then copies the activations three times, and in two of these copies they are four times as
+ * large, though the convolution behind could have padded by itself. Each of the rules here is exact:
  *     move, quantize                    ->  quantize, move
  *     dequantize, quantize alike        ->  nothing
  *     dequantize, quantize otherwise    ->  look each number up in a table
@@ -11,29 +11,32 @@
  *     pad, transpose                    ->  transpose, pad
  *     pad, convolution                  ->  convolution
  *     convolution or the like, limits   ->  convolution or the like
- * where to move is to put elements elsewhere and perhaps zeros beside them. 0 is its zero point in 8 bits, and a convolution
- * pads with that. What is dequantized and quantized alike is off by a few parts in 2^24 and rounds to itself.
+ * "Move" means: put elements elsewhere, perhaps with zeros beside them. In 8 bits 0 is the zero point, and a
+ * convolution pads with the zero point. A number that is dequantized and quantized alike is off by a few parts in
+ * 2^24 and rounds to itself.
  *
- * The table is XNNPACK's own way to do what it has no kernel for: it makes floats of all 256 numbers, applies the
- * operator, and quantizes. Of those operators the absolute value changes nothing in what an activation function left above
- * 0. Table and kernels round differently where a result is halfway between two numbers, so where one comes near that, floats
- * it is. (It also converts by multiplying with 1/256ths of the scales' ratio; that is another result.)
+ * The table is XNNPACK's own way to compute unary operators that it has no 8-bit kernel for: it dequantizes all 256
+ * numbers, applies the operator, and quantizes. The absolute value is such an operator, and changes nothing in
+ * results of an activation function that are not negative. Tables and kernels round differently if a result is
+ * halfway between two numbers, so if a result comes near that, the nodes stay as they are. (XNNPACK also converts by
+ * multiplying with 1/256ths of the scales' ratio; that gives another result.)
  *
- * XNNPACK lets convolutions pad by itself for floats alone: for integers it compares a zero point below 0 in two widths.
+ * XNNPACK lets convolutions pad by themselves for floats only: for integers it compares a zero point below 0 in two
+ * widths.
  *
- * The last rule XNNPACK has as well, but (2024-11) it then writes the limits over the padding, too: a lower one above 0 becomes
- * millions of rows, an upper one of 0 or less another shape. So nothing that it could join in this way is left to it, which
- * is why that rule comes after all others.
+ * XNNPACK has the last rule as well, but (2024-11) it then writes the limits over the padding, too: a lower limit
+ * above 0 becomes millions of rows, an upper limit of 0 or less another shape. So no clamp is left that XNNPACK
+ * could merge in this way, which is why that rule comes after all others.
  *
- * Each rule looks at each node once, and walks upwards only along values that have one reader, so this takes time in
- * proportion to the graph. A node that moves down changes places with the one below, so the order stays one in which each
- * value is written before it is read. */
+ * Each rule looks at each node once, and walks upwards only along values that have one reader, so the time is in
+ * proportion to the graph. A node that moves down changes places with the node below, so each value is still written
+ * before it is read. */
 #include "delegates/xnnpack/ukernels/bf16.h"
 #include "delegates/xnnpack/graph/kind.h"
 
 #include <math.h>
 
-/* Products and quotients of 8 bits with it neither overflow nor lose digits. */
+/* Whether products and quotients of 8-bit numbers with the value's scale neither overflow nor lose digits. */
 static bool is_plain(const struct et_xnn_value *value)
 {
 	return value->scale > 0x1p-100f && value->scale < 0x1p100f;
@@ -44,11 +47,12 @@ static bool is_quantized_alike(const struct et_xnn_value *a, const struct et_xnn
 	return a->type == b->type && a->scale == b->scale && a->zero_point == b->zero_point;
 }
 
-/* Between floats and 8 bits. */
-static bool is_convert(const struct et_xnn_payload *payload, const struct et_xnn_node *node, uint32_t of, uint32_t to)
+/* Whether @node, which converts between the two values in either direction, converts between fp32 and 8 bits. */
+static bool is_convert(const struct et_xnn_payload *payload, const struct et_xnn_node *node, uint32_t float_value,
+	uint32_t byte_value)
 {
-	return node->kind->types == ET_XNN_TYPES_CONVERT && payload->values[of].type == ET_XNN_FP32 &&
-	       et_xnn_is_8_bit(&payload->values[to]) && is_plain(&payload->values[to]);
+	return node->kind->types == ET_XNN_TYPES_CONVERT && payload->values[float_value].type == ET_XNN_FP32 &&
+	       et_xnn_is_8_bit(&payload->values[byte_value]) && is_plain(&payload->values[byte_value]);
 }
 
 static bool quantizes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
@@ -72,7 +76,7 @@ static bool is_move(const struct et_xnn_node *node)
 	       node->kind->infer == et_xnn_infer_slice || node->kind->define == et_xnn_define_copy || is_zero_pad(node);
 }
 
-/* The node that writes what @node alone reads as its first input, or NULL. */
+/* The node that writes the first input of @node, if @node is its only reader; or NULL. */
 static struct et_xnn_node *only_source(struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const struct et_xnn_value *value = &payload->values[node->inputs[0]];
@@ -81,8 +85,8 @@ static struct et_xnn_node *only_source(struct et_xnn_payload *payload, const str
 	return &payload->nodes[value->producer];
 }
 
-/* @upper writes what @lower alone reads; both have one input and one output. The value between them becomes @lower's,
- * in all but its type, which is the caller's to set. */
+/* Swap two nodes: only @lower reads what @upper writes, and both have one input and one output. The caller sets the
+ * type of the value between them, which @lower's operation now writes. */
 static void swap(struct et_xnn_payload *payload, struct et_xnn_node *upper, struct et_xnn_node *lower)
 {
 	uint32_t first = upper->inputs[0], between = upper->outputs[0], last = lower->outputs[0];
@@ -92,7 +96,7 @@ static void swap(struct et_xnn_payload *payload, struct et_xnn_node *upper, stru
 	upper->inputs[0] = first;
 	upper->outputs[0] = lower->inputs[0] = between;
 	lower->outputs[0] = last;
-	/* producers are places, which have not changed */
+	/* producers are indexes of nodes, which have not changed */
 }
 
 /* move, quantize -> quantize, move. */
@@ -114,14 +118,14 @@ static void sink_moves(struct et_xnn_payload *payload, struct et_xnn_node *node)
 	}
 }
 
-/* How far above its zero point a number that @value holds can be at most; false if it can be below, or nobody knows. */
+/* Find how far above its zero point a number in @value can be at most. False: it can be below, or that is not known. */
 static bool find_range(const struct et_xnn_payload *payload, const struct et_xnn_value *value, int *ret_most)
 {
 	if (value->producer == ET_XNN_NONE)
 		return false;
 	const struct et_xnn_node *source = &payload->nodes[value->producer];
 	bool has_limits = source->kind->has_filter || et_xnn_is_clamp(source);
-	/* both: of a clamp the upper one is what counts where it is below the other */
+	/* check both: the upper limit of a clamp counts if it is below the lower one */
 	if (!has_limits || !(source->min >= 0) || !(source->max >= 0))
 		return false;
 	double most = source->max / (double)value->scale;
@@ -129,7 +133,7 @@ static bool find_range(const struct et_xnn_payload *payload, const struct et_xnn
 	return true;
 }
 
-/* Whether every way of rounding gives the same numbers in @to for 0 to @most steps of @from. */
+/* Whether every way of rounding gives the same numbers in @to, for 0 to @most steps of @from. */
 static bool is_unambiguous(const struct et_xnn_value *from, const struct et_xnn_value *to, int most)
 {
 	double ratio = (double)from->scale / (double)to->scale;
@@ -142,7 +146,7 @@ static bool is_unambiguous(const struct et_xnn_value *from, const struct et_xnn_
 }
 
 /* dequantize, quantize -> nothing, or a table. */
-static void meet(struct et_xnn_payload *payload, struct et_xnn_node *node)
+static void join_converts(struct et_xnn_payload *payload, struct et_xnn_node *node)
 {
 	struct et_xnn_node *above = quantizes(payload, node) ? only_source(payload, node) : NULL;
 	if (!above || !dequantizes(payload, above))
@@ -169,7 +173,7 @@ static void join_transposes(struct et_xnn_payload *payload, struct et_xnn_node *
 		return;
 	for (uint32_t i = 0; i < node->n_list[0]; i++)
 		if (node->list[0][i] >= node->n_list[0])
-			return; /* it will be refused */
+			return; /* shape.c refuses it */
 	for (uint32_t i = 0; i < node->n_list[0]; i++)
 		node->list[0][i] = above->list[0][node->list[0][i]];
 	payload->values[node->inputs[0]].n_users--; /* which leaves none to @above */
@@ -185,7 +189,7 @@ static void sink_pad(struct et_xnn_payload *payload, struct et_xnn_node *node)
 		return;
 	for (uint32_t i = 0; i < node->n_list[0]; i++)
 		if (node->list[0][i] >= node->n_list[0])
-			return; /* it will be refused */
+			return; /* shape.c refuses it */
 	swap(payload, above, node);
 	struct et_xnn_node pad = *node;
 	for (uint32_t i = 0; i < node->n_list[0]; i++) {
@@ -221,40 +225,41 @@ static void take_pad(struct et_xnn_payload *payload, struct et_xnn_node *node)
 
 void et_xnn_payload_simplify(struct et_xnn_payload *payload)
 {
-	static void (*const rules[])(struct et_xnn_payload *payload, struct et_xnn_node *node) = { sink_moves, meet,
-		join_transposes, sink_pad, take_pad };
+	static void (*const rules[])(struct et_xnn_payload *payload, struct et_xnn_node *node) = { sink_moves,
+		join_converts, join_transposes, sink_pad, take_pad };
 	for (size_t rule = 0; rule < sizeof(rules) / sizeof(rules[0]); rule++)
 		for (uint32_t i = 0; i < payload->n_nodes; i++)
 			rules[rule](payload, &payload->nodes[i]);
 }
 
-/* What XNNPACK computes within limits. */
+/* Whether XNNPACK computes the node within limits. */
 static bool has_limits(const struct et_xnn_node *node)
 {
 	return node->kind->has_filter || node->kind->define == et_xnn_define_average_pooling ||
 	       node->kind->define == et_xnn_define_max_pooling;
 }
 
-/* Whether limits are the same before numbers are rounded to bfloats and behind that. */
+/* Whether the limits may be applied before results are rounded to bf16, instead of behind that. */
 static bool are_rounded(const struct et_xnn_node *node)
 {
 	return et_xnn_is_bf16(node->min) && et_xnn_is_bf16(node->max);
 }
 
-/* The larger and the smaller of two numbers, and the second where one is none. */
+/* The larger of two numbers; @b if one is NaN. */
 static float larger(float a, float b)
 {
 	return b < a ? a : b;
 }
 
+/* The smaller of two numbers; @a if one is NaN. */
 static float smaller(float a, float b)
 {
 	return b < a ? b : a;
 }
 
-/* Give @above the limits of the clamp @node as well, as the original does: where they have nothing in common the one below is what
- * counts, and one number comes out. An upper limit that is no number is passed over, a lower one makes neither of them one, of which
- * 8 bits make their least number. Returns false where it can have none such. */
+/* Give @above the limits of the clamp @node as well, as ExecuTorch does. If the two ranges do not overlap, the
+ * clamp's counts, and all results are one number. A NaN as the upper limit is ignored. A NaN as the lower limit
+ * makes both limits NaN, which in 8 bits is the least number. Returns false if @above cannot have such limits. */
 static bool narrow(const struct et_xnn_payload *payload, const struct et_xnn_node *node, struct et_xnn_node *above)
 {
 	above->min = smaller(larger(above->min, node->min), node->max);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Building XNNPACK's subgraph and its runtime from a decoded payload.
  *
- * A subgraph is cheap: it names values and nodes and points at constants. A runtime made of it owns
- * operators and, through the weights cache, shares packed weights with all others. XNNPACK rewrites the subgraph
- * while it makes the runtime, so both are made anew for each context.
+ * A subgraph is cheap: it names values and nodes and points at constants. A runtime made of it owns operators, and
+ * shares packed weights with all others through the weights cache. XNNPACK rewrites the subgraph while it makes the
+ * runtime, so both are made anew for each instance.
  *
- * XNNPACK names no culprit when it refuses to make a runtime, so that is searched for: the first prefix of the
- * nodes that it refuses ends with the node to be blamed. */
+ * XNNPACK does not name the node when it refuses to make a runtime. So the node is searched for: the first prefix of
+ * the nodes that XNNPACK refuses ends with the node to blame. */
 #include "delegates/xnnpack/graph/subgraph.h"
 
 #include "delegates/xnnpack/allocator.h"
 #include "runtime/base/checked.h"
 
-/* The schema's datatypes in XNNPACK's own numbers; what it does not have was refused by the decoder. */
+/* XNNPACK's own numbers of the schema's datatypes. The decoder refused those that XNNPACK does not have. */
 static const enum xnn_datatype datatypes[ET_XNN_N_TYPES] = {
 	[ET_XNN_FP32] = xnn_datatype_fp32,
 	[ET_XNN_FP16] = xnn_datatype_fp16,
@@ -25,7 +25,7 @@ static const enum xnn_datatype datatypes[ET_XNN_N_TYPES] = {
 	[ET_XNN_QDINT8] = xnn_datatype_qdint8,
 	[ET_XNN_QBINT4] = xnn_datatype_qbint4,
 	[ET_XNN_INT32] = xnn_datatype_int32,
-	[ET_XNN_BF16] = xnn_datatype_bf16, /* which no node there takes: such a value has none in the graph */
+	[ET_XNN_BF16] = xnn_datatype_bf16, /* no node of a graph reads or writes such a value */
 };
 
 const char *et_xnn_status_text(enum xnn_status status)
@@ -72,7 +72,7 @@ enum xnn_status et_xnn_define_value(xnn_subgraph_t subgraph, const struct et_xnn
 		flags = XNN_VALUE_FLAG_EXTERNAL_OUTPUT;
 	const size_t *dims = value->shape.dims;
 	size_t n_dims = value->shape.n_dims;
-	/* Nibbles are stored with 8 added. */
+	/* 4-bit numbers are stored with 8 added. */
 	int32_t zero_point = et_xnn_type_bits(value->type) == 4 ? 8 : 0;
 
 	switch (value->quant) {
@@ -98,8 +98,9 @@ static bool is_idle(const struct et_xnn_node *node)
 	return node->is_view || node->is_gone;
 }
 
-/* XNNPACK aborts over nodes whose output nobody reads. So what the first @n_nodes write and only those behind them read is an output:
- * *@ret_ends says which place among the arguments each value has then, NONE for the others. Returns how many there are. */
+/* Find the values that must become outputs when the graph ends behind the first @n_nodes nodes: those nodes write
+ * them, and only later nodes read them. XNNPACK aborts over nodes whose output is not read. @ret_ends: the external
+ * id of each such value, NONE for the others. Returns their number. */
 static uint32_t find_ends(const struct et_xnn_payload *payload, uint32_t n_nodes, uint32_t *ret_ends)
 {
 	uint32_t n = 0;
@@ -122,7 +123,7 @@ static uint32_t find_ends(const struct et_xnn_payload *payload, uint32_t n_nodes
 	return n;
 }
 
-/* @ids hold what find_ends says, and become XNNPACK's. */
+/* @ids: the answers of find_ends, which are replaced by XNNPACK's ids. */
 static enum et_status define_all(const struct et_xnn_builder *builder, uint32_t *ids, uint32_t n_nodes,
 	struct et_diag *diag)
 {
@@ -130,7 +131,7 @@ static enum et_status define_all(const struct et_xnn_builder *builder, uint32_t 
 	for (uint32_t i = 0; i < payload->n_values; i++) {
 		uint32_t end = ids[i] == ET_XNN_NONE ? XNN_INVALID_VALUE_ID : ids[i];
 		const struct et_xnn_value *value = &payload->values[i];
-		/* XNNPACK would plan memory for it */
+		/* XNNPACK would plan memory for an unused value */
 		bool is_unused = !value->data && !value->external && value->producer == ET_XNN_NONE;
 		ids[i] = XNN_INVALID_VALUE_ID;
 		if (is_unused || value->seen_as != ET_XNN_NONE)
@@ -161,11 +162,13 @@ enum et_status et_xnn_graph_build(xnn_subgraph_t *ret_subgraph, const struct et_
 	uint32_t n_externs = payload->n_externs + find_ends(payload, n_nodes, ids);
 	enum xnn_status made = xnn_create_subgraph(n_externs, 0, &builder.subgraph);
 	if (made != xnn_status_success)
-		return et_fail(diag, et_xnn_status_of(made), "XNNPACK makes no graph: %s", et_xnn_status_text(made));
+		return et_fail(diag, et_xnn_status_of(made), "XNNPACK can't make a graph: %s",
+			et_xnn_status_text(made));
 	enum et_status status = define_all(&builder, ids, n_nodes, diag);
 	made = et_xnn_settle(xnn_status_success);
 	if (status == ET_OK && made != xnn_status_success)
-		status = et_fail(diag, et_xnn_status_of(made), "XNNPACK makes no graph: %s", et_xnn_status_text(made));
+		status = et_fail(diag, et_xnn_status_of(made), "XNNPACK can't make a graph: %s",
+			et_xnn_status_text(made));
 	if (status != ET_OK) {
 		xnn_delete_subgraph(builder.subgraph);
 		return status;
@@ -174,7 +177,7 @@ enum et_status et_xnn_graph_build(xnn_subgraph_t *ret_subgraph, const struct et_
 	return ET_OK;
 }
 
-/* The first @n_nodes nodes as a runtime. */
+/* Make a runtime of the first @n_nodes nodes. */
 static enum xnn_status try_runtime(xnn_runtime_t *ret_runtime, const struct et_xnn_payload *payload, uint32_t n_nodes,
 	const struct et_xnn_runtime_use *use, uint32_t *ids, enum et_status *ret_built, struct et_diag *diag)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Arguments that lie as XNNPACK wants them: the same results, to the last bit, whichever of them do. */
+/* Arguments in the dimension order that XNNPACK wants: the results are the same to the last bit, whichever arguments
+ * have it. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/support/test_args.h"
 
@@ -13,8 +14,8 @@ enum { N_ARGS = 5, N_OUTPUTS = 12, CHANNELS_LAST = 7 /* bits of those that would
 
 static const uint8_t last[] = { 0, 2, 3, 1 };
 
-/* Two arguments joined, transposed, a convolution over them; what comes out transposed, and by itself; and a fourth output
- * that is only moved about. */
+/* Two arguments are concatenated, transposed and convolved. The outputs are the result transposed, the result
+ * itself, and one that is only moved. */
 static void make(struct make_xnn *mk)
 {
 	static const float weights[2 * 3] = { 0.5f, -1, 2, 0.25f, 3, -0.125f };
@@ -44,7 +45,7 @@ static void make(struct make_xnn *mk)
 		&(struct et_xnn_node){
 			.inputs = { inner }, .outputs = { out }, .n_list = { 4 }, .list = { { 0, 3, 1, 2 } } });
 	mx_node(mk, MX_SIGMOID, &(struct et_xnn_node){ .inputs = { inner }, .outputs = { plain } });
-	/* an output that is read again is nobody else's business */
+	/* an output that another node reads keeps its order */
 	mx_node(mk, MX_ADD, &(struct et_xnn_node){ .inputs = { plain, plain }, .outputs = { twice } });
 }
 
@@ -65,7 +66,7 @@ static float *element(struct arg *arg, size_t i)
 	return &arg->f32[at];
 }
 
-/* With the arguments of the bits @taken channels last. */
+/* Run with the arguments whose bits are in @taken channels last. */
 static void compute(uint32_t taken, float outputs[3][N_OUTPUTS])
 {
 	struct make_xnn mk;
@@ -88,14 +89,14 @@ static void compute(uint32_t taken, float outputs[3][N_OUTPUTS])
 	for (uint32_t i = 0; i < N_ARGS; i++) {
 		uint8_t order[ET_MAX_DIMS] = { 0 };
 		bool would_rather = CHANNELS_LAST >> i & 1;
-		assert_int_equal(test_ops->find_order(model, i, order, 4), would_rather);
-		assert_false(test_ops->find_order(model, i, order, 3));
+		assert_int_equal(test_ops->preferred_order(model, i, order, 4), would_rather);
+		assert_false(test_ops->preferred_order(model, i, order, 3));
 		if (would_rather)
 			assert_memory_equal(order, last, sizeof(last));
 		if (taken >> i & 1) {
-			test_ok(test_ops->take_orders(model, &i, 1, &diag), &diag);
+			test_ok(test_ops->adopt_orders(model, &i, 1, &diag), &diag);
 			set_order(&args[i]);
-			assert_false(test_ops->find_order(model, i, order, 4));
+			assert_false(test_ops->preferred_order(model, i, order, 4));
 		}
 	}
 	test_ok(test_ops->threads_new(test_backend, 0, 1, &threads, &diag), &diag);

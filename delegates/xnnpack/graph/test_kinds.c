@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each kind of node that computes element by element or moves elements, against a line of C: the numbers that kind.c gives
- * to the schema's kinds, and the parameters that define.c hands on. */
+/* Each kind of node that is elementwise or moves elements, compared with a line of C: the numbers that kind.c gives
+ * to the schema's kinds, and the parameters that define.c passes on. */
 #include "delegates/xnnpack/support/test_args.h"
 
 #include <math.h>
@@ -102,7 +102,7 @@ static void test_unary(void **state)
 	}
 }
 
-/* A node that makes the vector @args[1] of @args[0], both like @value. */
+/* A node that computes the vector @args[1] from @args[0]; both have the datatype and scale of @value. */
 static void run_flat(uint8_t kind, struct et_xnn_node node, const struct mx_value *value, struct arg args[2])
 {
 	struct make_xnn mk;
@@ -119,8 +119,8 @@ static void run_flat(uint8_t kind, struct et_xnn_node node, const struct mx_valu
 	test_ok(test_run_once(&mk, args, 2, &diag), &diag);
 }
 
-/* What comes out is the original's, on the processors where that was seen. */
-static void test_parameters_that_are_no_number(void **state)
+/* The results are ExecuTorch's, on the processors where that was seen. */
+static void test_parameters_that_are_nan(void **state)
 {
 	enum { LEAKY_RELU = 25, N = 6 };
 	static const float in[N] = { -2, -1, 0, 1, NAN, -INFINITY };
@@ -150,7 +150,7 @@ static void test_parameters_that_are_no_number(void **state)
 	ARG(&args[1], ET_INT8, ET_STATIC, N);
 	memcpy(args[0].i8, steps, sizeof(steps));
 	run_flat(LEAKY_RELU, slope, &bytes, args);
-	/* What is below is one number, 127 or the zero point: XNNPACK has a loop for each processor. */
+	/* All numbers below are 127, or all are the zero point: XNNPACK has a loop for each processor. */
 	const int8_t below = args[1].i8[0];
 	assert_true(below == 127 || below == 3);
 	for (int i = 0; i < N; i++)
@@ -163,7 +163,7 @@ static void test_parameters_that_are_no_number(void **state)
 	assert_int_equal(args[1].i8[N + 1], 127);
 }
 
-/* Limits that have nothing in common, and such that are no number: whole programs of the original gave these numbers. */
+/* Limits in the wrong order, and NaN as a limit: the results are those of whole programs in ExecuTorch. */
 static void test_odd_limits(void **state)
 {
 	enum { N = 4 };
@@ -174,7 +174,7 @@ static void test_odd_limits(void **state)
 	static const uint16_t fp16[N] = { 0xc000, 0, 0x4000, 0x7c00 };
 	static const uint16_t expected_fp16[] = { 0xbc00, 0x3c00, 0x7e00, 0x7e00 };
 	static const int8_t steps[N] = { -17, 3, 23, 127 };
-	/* XNNPACK's loops for 8 bits do not agree which of two limits counts that have nothing in common. */
+	/* If limits are in the wrong order, XNNPACK's 8-bit loops do not agree which one counts. */
 	static const int8_t expected_step[][2][N] = { { { -7, -7, -7, -7 }, { 13, 13, 13, 13 } },
 		{ { -17, 3, 13, 13 }, { -17, 3, 13, 13 } }, { { -128, -128, -128, -128 }, { -7, -7, -7, -7 } },
 		{ { -128, -128, -128, -128 }, { -128, -128, -128, -128 } } };
@@ -182,7 +182,7 @@ static void test_odd_limits(void **state)
 #ifdef __x86_64__
 	const size_t n_limits = sizeof(limits) / sizeof(limits[0]);
 #else
-	const size_t n_limits = 1; /* others let what is no number go on */
+	const size_t n_limits = 1; /* other processors let NaN pass */
 #endif
 	for (size_t k = 0; k < n_limits; k++) {
 		const struct et_xnn_node node = { .min = limits[k][0], .max = limits[k][1] };
@@ -344,7 +344,7 @@ static void test_matmul(void **state)
 	}
 }
 
-/* What is in front of height, width and channels is no more than a batch. */
+/* All dimensions before height, width and channels are a batch. */
 static void test_pooling_of_other_ranks(void)
 {
 	for (uint32_t i = 0; i < 4; i++) {
@@ -461,7 +461,7 @@ static void test_windows(void **state)
 	test_near(out[1], 1 / (1 + expf(-1)), 1e-5f);
 }
 
-/* [1, 6, 6, 2] as far as the payload knows; the numbers are the original's answers. */
+/* The payload declares [1, 6, 6, 2]; the expected results are ExecuTorch's. */
 static void test_windows_larger_than_their_input(void **state)
 {
 	static const struct {
@@ -472,7 +472,7 @@ static void test_windows_larger_than_their_input(void **state)
 		{ MX_AVERAGE, 0, 3, 2, 1, 1, 1, 1, 1, { -1.2222222f, 0.3333333f } },
 		{ MX_AVERAGE, 0, 3, 2, 1, 2, 2, 1, 1, { -1.5555556f, -0.4444444f } },
 		{ MX_AVERAGE, 0, 3, 2, 1, 6, 2, 2, 1, { -1.5555556f, 0.1111111f, 1.5555556f, 0.6666667f } },
-		/* with padding, over what is inside alone */
+		/* with padding: the average of the elements inside alone */
 		{ MX_AVERAGE, 1, 5, 2, 1, 1, 1, 1, 1, { -11, 3 } },
 		{ MX_AVERAGE, 1, 5, 2, 1, 1, 6, 1, 2, { -3.5f, -1, -0.6f, -0.4f } },
 		{ MX_AVERAGE, 1, 5, 2, 1, 2, 2, 1, 1, { -3.5f, -1 } },
@@ -511,8 +511,8 @@ static void test_windows_larger_than_their_input(void **state)
 	}
 }
 
-/* XNNPACK would read beyond the image where no element of a window lies inside, or where the last window along the axis
- * without a dilation begins behind it: they are ours (max_pool.c). */
+/* XNNPACK would read beyond the image if no element of a window lies inside, or if the last window along the axis
+ * without dilation begins behind it: an override does these (max_pool.c). */
 static void test_dilated_windows_of_nothing(void **state)
 {
 	static const struct {
@@ -563,7 +563,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(unary),
-		TEST(parameters_that_are_no_number),
+		TEST(parameters_that_are_nan),
 		TEST(odd_limits),
 		TEST(binary),
 		TEST(concatenate),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Payloads with bfloats (bf16): what is rounded and what is not, in numbers whose products and sums are exact until something is; and
- * what is refused. */
+/* Payloads with bf16: what is rounded and what is not, with numbers whose products and sums are exact until they are
+ * rounded; and what is refused. */
 #include "delegates/xnnpack/ukernels/bf16.h"
 #include "delegates/xnnpack/support/test_args.h"
 #include "delegates/xnnpack/support/test_draw.h"
@@ -14,7 +14,7 @@
 
 enum { ROWS = 3, IN = 6, OUT = 5, MX_COPY = 46 };
 
-/* The nearest number of 8 digits, ties to even. */
+/* The nearest number with 8 binary digits, ties to even. */
 static float nearest(double value)
 {
 	int exponent;
@@ -22,7 +22,8 @@ static float nearest(double value)
 	return (float)ldexp(rint(digits * 256), exponent - 8);
 }
 
-/* Multiples of 1/16 of at most 8 digits: products of two of them are exact as floats, and so are a few of these together. */
+/* Multiples of 1/16 with at most 8 binary digits: products of two of them are exact in fp32, and so are sums of a
+ * few products. */
 static void draw(uint16_t *ret, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -80,7 +81,7 @@ static void run(struct make_xnn *mk, struct arg *args, uint32_t n_in, uint32_t n
 
 enum between { NOTHING, MOVED, COPIED, FLOATS_AND_BACK, AGAIN, N_BETWEEN };
 
-/* What @how makes of the value @of. */
+/* The value that @how computes from the value @of. */
 static uint32_t put_between(struct make_xnn *mk, uint32_t of, enum between how)
 {
 	uint32_t floats, transposed, out;
@@ -109,7 +110,7 @@ static uint32_t put_between(struct make_xnn *mk, uint32_t of, enum between how)
 	}
 }
 
-/* a b, then something, then times c: rounded between them where that is a conversion. */
+/* a * b, then a node, then times c: the product is rounded between them if the node is a conversion. */
 static void test_between_nodes(void **state)
 {
 	static struct arg args[4];
@@ -133,7 +134,7 @@ static void test_between_nodes(void **state)
 	}
 }
 
-/* An output is rounded, but who reads it in the graph reads what it was; where a conversion has made it, that. */
+/* An output is rounded, but nodes that read it in the graph read the unrounded value, unless a conversion wrote it. */
 static void test_outputs_that_are_read(void **state)
 {
 	static struct arg args[5];
@@ -215,7 +216,7 @@ static void test_layers(void **state)
 	}
 }
 
-/* What a layer writes is rounded wherever it is read: within the graph and by its caller. */
+/* A layer's result is rounded for every reader: in the graph and in the caller. */
 static void test_behind_layers(void **state)
 {
 	static struct arg args[3];
@@ -245,7 +246,8 @@ static void test_behind_layers(void **state)
 	}
 }
 
-/* Limits become a layer's own, but where they are no bfloats: those are not rounded, as what they limit was before. */
+/* A clamp is merged into a layer if its limits are bf16 values. Other limits are not rounded, so they must stay
+ * behind the rounding. */
 static void test_limits_behind_layers(void **state)
 {
 	static const float limits[][2] = { { 0, INFINITY }, { -2, 6 }, { -0.1f, 3.3f } };
@@ -274,7 +276,7 @@ static void test_limits_behind_layers(void **state)
 	}
 }
 
-/* Added, joined, converted: constants that nobody packs. What is padded with is one, too. */
+/* Constants that are not packed: added, concatenated, converted, and a padding value. */
 static void test_constants(void **state)
 {
 	static struct arg args[2];
@@ -311,7 +313,7 @@ static void test_constants(void **state)
 	}
 }
 
-/* Products of bfloats are floats, whichever side is constant. */
+/* Matrix products of bf16 are fp32, whichever side is constant. */
 static void test_products(void **state)
 {
 	static struct arg args[3];
@@ -345,7 +347,7 @@ static void test_products(void **state)
 	}
 }
 
-/* Rows quantized at run time and weights of 4 bits in blocks: to bfloats, what comes as floats is rounded. */
+/* Rows quantized at run time and 4-bit weights in blocks: the fp32 results are rounded to bf16. */
 static void test_rows_of_bf16(void **state)
 {
 	enum { DEEP = 32 };
@@ -387,8 +389,8 @@ static void test_rows_of_bf16(void **state)
 	}
 }
 
-/* A filter that is packed here and constants that become floats, in every place where memory may be missing; afterwards nobody needs
- * the payload. */
+/* An override packs a filter and constants become fp32, and every allocation fails once; afterwards the payload's
+ * bytes are not needed. */
 static void test_memory(void **state)
 {
 	struct layer l = { .has_bias = true };
@@ -423,7 +425,7 @@ static void test_memory(void **state)
 	free(bytes);
 }
 
-/* The datatypes of a node with two inputs, the second one a constant perhaps, as the original does not take them. */
+/* Datatypes that ExecuTorch refuses, for a node with two inputs of which the second one may be a constant. */
 static void test_refused_together(void **state)
 {
 	static const struct {
@@ -475,14 +477,14 @@ static void test_refused_together(void **state)
 				.max = INFINITY });
 		uint8_t *bytes = mx_finish(&mk, &n_bytes);
 		enum et_status status = test_compile(bytes, n_bytes, 3, &model, &info, &diag);
-		if (mixes[i].kind != MX_ARGMAX) /* which writes twice what is one here */
+		if (mixes[i].kind != MX_ARGMAX) /* argmax has two outputs, this payload has one */
 			test_refused(status, ET_E_NOT_SUPPORTED, &diag, "takes no ");
 		assert_int_not_equal(status, ET_OK);
 		free(bytes);
 	}
 }
 
-/* A bias of bfloats, beside any filter, and convolutions of them. */
+/* A bf16 bias with any filter, and bf16 convolutions, are refused. */
 static void test_refused_weights(void **state)
 {
 	static const uint8_t kinds[] = { MX_LINEAR, MX_CONV, MX_DEPTHWISE, MX_DECONV };
@@ -519,7 +521,7 @@ static void test_refused_weights(void **state)
 	}
 }
 
-/* Floats where the payload says bfloats, and halves. */
+/* Arguments of fp32 and fp16 where the payload says bf16 are refused. */
 static void test_arguments_of_another_datatype(void **state)
 {
 	static const uint8_t others[] = { ET_FLOAT32, ET_FLOAT16, ET_INT16 };
@@ -536,7 +538,7 @@ static void test_arguments_of_another_datatype(void **state)
 	}
 }
 
-/* More roundings than a payload is cut at, of arguments and in the graph: XNNPACK is left with them. */
+/* More roundings than a payload may be cut at, of arguments and in the graph: they would be left to XNNPACK. */
 static void test_too_many_to_be_cut(void **state)
 {
 	static struct arg args[2];

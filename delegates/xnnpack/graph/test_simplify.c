@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What simplify.c makes of a graph computes the same, to the last bit, and in fewer nodes. The graph it is compared with
- * is the same one, but for two values that are outputs too: what somebody else reads stays as it is. */
+/* A graph that simplify.c has rewritten computes the same, to the last bit, with fewer nodes. It is compared with
+ * the same graph in which two inner values are outputs, too: values that have another reader are not rewritten. */
 #include "delegates/xnnpack/ukernels/gemm.h"
 #include "delegates/xnnpack/overrides/override.h"
 #include "delegates/xnnpack/model.h"
@@ -45,8 +45,8 @@ static uint32_t filter(struct make_xnn *mk, uint32_t out, uint32_t in, bool is_d
 	return mx_value(mk, &value);
 }
 
-/* As exporters write the beginning of a network: pad, quantize, to channels last, convolution, clamp, pad in floats,
- * depthwise convolution. */
+/* The beginning of a network, as exporters write it: pad, quantize, to channels last, convolution, clamp, pad in
+ * floats, depthwise convolution. */
 static void make(struct make_xnn *mk, const struct variant *v, bool is_watched)
 {
 	mx_init(mk);
@@ -161,8 +161,8 @@ static void test_variants(void **state)
 	}
 }
 
-/* What attention does: parts of rows become matrices of their own, whose shape is said and changed again, between
- * arguments. [n, 4, 6] times [n, 6, 5], both transposed twice, and what comes out added to an argument. */
+/* The reshapes of attention, between arguments: parts of rows become matrices of their own. [n, 4, 6] times [n, 6,
+ * 5], both transposed twice, and the result is added to an argument. */
 enum { MOST_BATCHES = 3, N_PRODUCTS = 4 * 5 };
 
 static void make_views(struct make_xnn *mk, bool is_watched)
@@ -199,7 +199,7 @@ static void make_views(struct make_xnn *mk, bool is_watched)
 	mx_node(mk, MX_ADD, &(struct et_xnn_node){ .inputs = { product, more }, .outputs = { sum } });
 	mx_node(mk, MX_RESHAPE,
 		&(struct et_xnn_node){ .inputs = { sum }, .outputs = { out }, .n_list = { 2 }, .list = { { 0, 20 } } });
-	/* of one output to another by way of a third shape: that is one copy */
+	/* from one output to another by way of a third shape: that is one copy */
 	mx_node(mk, MX_ADD, &(struct et_xnn_node){ .inputs = { c, c }, .outputs = { twice } });
 	uint32_t again = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 4, 5) });
 	mx_node(mk, MX_RESHAPE,
@@ -216,7 +216,7 @@ static void fill(float *numbers, uint32_t n, uint32_t seed)
 		numbers[i] = (float)((i * 37 + seed) % 101) - 50;
 }
 
-/* One context, with more and fewer batches than it was made for, and other memory. */
+/* One instance, with larger and smaller batches than it was made for, and other memory. */
 static void compute_views(bool is_watched, float outputs[][3][MOST_BATCHES * N_PRODUCTS], uint32_t *ret_n_views,
 	uint32_t *ret_n_nodes)
 {
@@ -291,8 +291,8 @@ static void test_views(void **state)
 		assert_memory_equal(got[run][1], got[run][2], sizeof(got[run][1]));
 }
 
-/* An output that is read on as well: who writes or reads it means its own shape, so it is copied. [2, 6] + itself -> [3, 4], one
- * of which is an output, and that + itself. */
+/* An output that other nodes read as well: they need its own shape, so the reshape stays a copy. [2, 6] + itself ->
+ * [3, 4], one of which is an output, and that + itself. */
 static void try_output_that_is_read(bool is_before)
 {
 	struct make_xnn mk;
@@ -341,7 +341,7 @@ static void test_output_that_is_read(void **state)
 	try_output_that_is_read(true);
 }
 
-/* Paddings that add up to more than a number holds are left where they are, and refused as ever. */
+/* Paddings whose sum overflows are not merged, and are refused as before. */
 static void test_absurd_padding(void **state)
 {
 	struct make_xnn mk;
@@ -369,8 +369,9 @@ static void test_absurd_padding(void **state)
 	test_refused(test_run_once(&mk, args, 2, &diag), ET_E_INVALID_ARGUMENT, &diag, "absurdly large");
 }
 
-/* Limits behind what has a window and behind a linear layer, [1, 5, 6, 2] -> [1, 5, 6, 3] or less: above 0 and below it, which
- * XNNPACK would take for paddings. Each is compared with the same where the unlimited is an output as well. */
+/* A clamp behind a node with windows, and behind a linear layer, [1, 5, 6, 2] -> [1, 5, 6, 3] or less: with limits
+ * above 0 and below it, which XNNPACK would take for paddings. Each is compared with the same graph in which the
+ * unlimited value is an output as well. */
 enum limited { A_CONV, A_DEPTHWISE, A_DECONV, A_MAX_POOL, AN_AVERAGE, A_LINEAR, A_CONV_OF_BYTES, N_LIMITED };
 enum { N_LIMITED_OUT = 5 * 6 * 3 };
 
@@ -390,7 +391,7 @@ static uint32_t make_limited(struct make_xnn *mk, enum limited what, float min, 
 	uint32_t in = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 5, 6, 2), .input = 1 });
 	uint32_t from = is_bytes ? quantized(mk, 0.05f, 3, 5, 6, 2) : in;
 	uint32_t wide = mx_value(mk, &shape);
-	/* in bytes there are things between that go, and only then these meet */
+	/* in 8 bits, nodes between them must be removed first */
 	uint32_t real = mx_value(mk,
 		&(struct mx_value){
 			.type = ET_XNN_FP32, MX_DIMS(1, 5, 6, channels), .output = is_bytes && is_watched ? 3 : 0 });
@@ -500,7 +501,7 @@ static void test_limits(void **state)
 	}
 }
 
-/* Limits that have nothing in common: the one behind is what comes out, also of ours, where nothing refuses them. */
+/* Limits that do not overlap: the clamp's limits count, also in overrides, where nothing refuses them. */
 static void test_limits_apart(void **state)
 {
 	static const float limits[][2] = { { -3, -2 }, { 2, 3 }, { 1, -1 } };
@@ -521,7 +522,7 @@ static void test_limits_apart(void **state)
 	et_xnn_gemm_choose(NULL);
 }
 
-/* A clamp behind another is one, whose limits are those that the original makes of both. */
+/* Two clamps become one, with the limits that ExecuTorch gives both together. */
 static void test_two_clamps(void **state)
 {
 	static const struct {
@@ -564,7 +565,8 @@ static void test_two_clamps(void **state)
 	}
 }
 
-/* An upper limit below the lower one, or none, may be what comes out, which is below 0: no absolute value is that. */
+/* If the upper limit is below the lower one, or there is none, results may be below 0: the table of the absolute
+ * value is not used. */
 static void test_table_of_odd_limits(void **state)
 {
 	static const float most[] = { -1, NAN, -INFINITY, -0x1p127f };
@@ -600,8 +602,9 @@ static void test_table_of_odd_limits(void **state)
 	}
 }
 
-/* An upper limit that is no number is none, and a lower one makes the least of 8 bits. Of other layers it cannot be theirs. */
-static void test_limits_that_are_no_number(void **state)
+/* A NaN upper limit is ignored; a NaN lower limit gives the least 8-bit number. It cannot be merged into other
+ * layers. */
+static void test_limits_that_are_nan(void **state)
 {
 	float expected[N_LIMITED_OUT], got[N_LIMITED_OUT];
 	uint32_t n_nodes;
@@ -626,7 +629,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_limits_apart, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_two_clamps, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_table_of_odd_limits, test_set_up, test_tear_down),
-		cmocka_unit_test_setup_teardown(test_limits_that_are_no_number, test_set_up, test_tear_down),
+		cmocka_unit_test_setup_teardown(test_limits_that_are_nan, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_absurd_padding, test_set_up, test_tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

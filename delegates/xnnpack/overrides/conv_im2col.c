@@ -10,6 +10,7 @@
  *
  * What is packed is each phase's filter, of each the groups'; nothing for a phase without taps, which has what bias the first has: one
  * output is made of it, the others are copies. */
+#include "delegates/xnnpack/graph/deconvolution_cut.h"
 #include "delegates/xnnpack/overrides/override.h"
 
 #include "delegates/xnnpack/ukernels/fp16.h"
@@ -47,7 +48,7 @@ static bool is_deconvolution(const struct et_xnn_node *node)
 static bool may_leave_zeros(const struct et_xnn_node *node)
 {
 	const uint64_t down = node->numbers[ET_XNN_STRIDE_H], across = node->numbers[ET_XNN_STRIDE_W];
-	return is_deconvolution(node) && !et_xnn_override_has_subconvs(node) && down * across <= MOST_SUBCONVS;
+	return is_deconvolution(node) && !et_xnn_has_subconvs(node) && down * across <= MOST_SUBCONVS;
 }
 
 static struct layout layout_of(const struct et_xnn_payload *payload, const struct et_xnn_node *node, bool counts_zeros)
@@ -63,8 +64,7 @@ static struct layout layout_of(const struct et_xnn_payload *payload, const struc
 		.n_out = n[ET_XNN_GROUP_OUT],
 		.subconvs = { 1, 1 },
 	};
-	if (is_deconvolution(node) &&
-		(et_xnn_override_has_subconvs(node) || (may_leave_zeros(node) && !counts_zeros))) {
+	if (is_deconvolution(node) && (et_xnn_has_subconvs(node) || (may_leave_zeros(node) && !counts_zeros))) {
 		layout.subconvs[0] = layout.stride[0];
 		layout.subconvs[1] = layout.stride[1];
 	}
@@ -74,7 +74,7 @@ static struct layout layout_of(const struct et_xnn_payload *payload, const struc
 static bool is_narrow(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	return et_xnn_override_is_all_floats(payload, node) && is_deconvolution(node) &&
-	       (et_xnn_override_may_be_below_stride(node) || et_xnn_gemm_is_narrow(node->numbers[ET_XNN_GROUP_OUT]));
+	       (et_xnn_may_be_below_stride(node) || et_xnn_gemm_is_narrow(node->numbers[ET_XNN_GROUP_OUT]));
 }
 
 static bool is_fp16(const struct et_xnn_payload *payload, const struct et_xnn_node *node)

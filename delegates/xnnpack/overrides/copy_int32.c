@@ -4,7 +4,7 @@
  * Each such node is one block that is copied, or several (what is concatenated), from steps of their own in the input to steps of
  * their own in the output; a padding is written first. That is the number itself, as PyTorch has it: the original writes the
  * upper half of a float. */
-#include "delegates/xnnpack/graph/subgraph.h"
+#include "delegates/xnnpack/graph/shape.h"
 #include "delegates/xnnpack/overrides/override.h"
 
 #include <math.h>
@@ -16,19 +16,6 @@ struct block {
 	size_t n_bytes;
 	size_t dims[ET_XNN_MAX_DIMS], from_steps[ET_XNN_MAX_DIMS], to_steps[ET_XNN_MAX_DIMS];
 };
-
-static bool is_move(const struct et_xnn_node *node)
-{
-	return node->kind->define == et_xnn_define_copy || node->kind->define == et_xnn_define_reshape ||
-	       node->kind->define == et_xnn_define_transpose || node->kind->define == et_xnn_define_slice ||
-	       node->kind->define == et_xnn_define_pad || node->kind->define == et_xnn_define_concatenate;
-}
-
-bool et_xnn_override_needs_copy_int32(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
-{
-	uint8_t type = payload->values[node->inputs[0]].type;
-	return is_move(node) && (type == ET_XNN_INT32 || type == ET_XNN_QINT32);
-}
 
 static void copy(const struct block *block, uint32_t dim, const uint8_t *from, uint8_t *to)
 {
@@ -116,7 +103,7 @@ static void run(const struct et_xnn_override_run *run)
 
 const struct et_xnn_override et_xnn_override_copy_int32 = {
 	.name = "Move (ND, S32)",
-	.takes = et_xnn_override_needs_copy_int32,
+	.takes = et_xnn_moves_int32,
 	.is_required = true,
 	.run = run,
 };

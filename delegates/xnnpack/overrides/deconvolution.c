@@ -13,6 +13,7 @@
  * XNNPACK packs its filter for each context anew; here it is done once for a Program (weights.h). Sums take their taps in
  * another order than XNNPACK's. Left to it, or to conv_im2col.c, are groups and dilations and filters with gaps between; to it small
  * ones, but not where outputs may be less than a stride, which it cannot do, or channels so few that it loses NaNs (gemm.h). */
+#include "delegates/xnnpack/graph/deconvolution_cut.h"
 #include "delegates/xnnpack/overrides/override.h"
 
 #include "delegates/xnnpack/ukernels/implicit_im2col.h"
@@ -55,33 +56,15 @@ static size_t n_columns(const struct layout *layout)
 	return layout->is_joined ? layout->stride[1] * layout->n_out : layout->n_out;
 }
 
-bool et_xnn_override_has_subconvs(const struct et_xnn_node *node)
-{
-	const uint32_t *n = node->numbers;
-	return node->kind->infer == et_xnn_infer_deconvolution && n[ET_XNN_DILATION_H] == 1 &&
-	       n[ET_XNN_DILATION_W] == 1 && n[ET_XNN_STRIDE_H] <= n[ET_XNN_KERNEL_H] &&
-	       n[ET_XNN_STRIDE_W] <= n[ET_XNN_KERNEL_W];
-}
-
-bool et_xnn_override_may_be_below_stride(const struct et_xnn_node *node)
-{
-	const uint32_t *n = node->numbers;
-	return et_xnn_override_has_subconvs(node) &&
-	       ((uint64_t)n[ET_XNN_ADJUST_H] + n[ET_XNN_KERNEL_H] <
-			       (uint64_t)n[ET_XNN_PAD_TOP] + n[ET_XNN_PAD_BOTTOM] + n[ET_XNN_STRIDE_H] ||
-		       (uint64_t)n[ET_XNN_ADJUST_W] + n[ET_XNN_KERNEL_W] <
-			       (uint64_t)n[ET_XNN_PAD_LEFT] + n[ET_XNN_PAD_RIGHT] + n[ET_XNN_STRIDE_W]);
-}
-
 static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const uint32_t *n = node->numbers;
-	if (!et_xnn_override_has_subconvs(node) || node->flags || n[ET_XNN_GROUPS] != 1 ||
+	if (!et_xnn_has_subconvs(node) || node->flags || n[ET_XNN_GROUPS] != 1 ||
 		!et_xnn_override_is_all_floats(payload, node))
 		return false;
 	const struct et_xnn_value *in = &payload->values[node->inputs[0]], *filter = &payload->values[node->inputs[1]];
 	struct layout layout = layout_of(node);
-	if (et_xnn_override_may_be_below_stride(node))
+	if (et_xnn_may_be_below_stride(node))
 		return true;
 	if (et_xnn_gemm_is_narrow(layout.n_out))
 		return et_xnn_override_is_worth(UINT64_MAX - 1);

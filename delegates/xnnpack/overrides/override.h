@@ -85,10 +85,6 @@ static inline const void *et_xnn_override_read(const struct et_xnn_override_run 
 bool et_xnn_override_has_border(const struct et_xnn_node *node);
 /* Whether @node is a convolution that XNNPACK does as a depthwise one. */
 bool et_xnn_override_is_like_depthwise(const struct et_xnn_node *node);
-/* Whether XNNPACK takes outputs of @node, a transposed convolution, that lie a stride apart together. */
-bool et_xnn_override_has_subconvs(const struct et_xnn_node *node);
-/* Whether @node is such, and its output may be less than its stride, which XNNPACK cannot do: where one pixel comes in. */
-bool et_xnn_override_may_be_below_stride(const struct et_xnn_node *node);
 /* A pooling's windows over pictures of NHWC, and where it reads and writes; [0] is down, [1] across. */
 struct et_xnn_override_implicit_im2col {
 	size_t height, width, channels, out_height, out_width;
@@ -107,8 +103,6 @@ bool et_xnn_override_is_padded_by_windows(const struct et_xnn_node *node);
 bool et_xnn_override_needs_pool(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 /* Whether it must not be given @node, an average pooling. In average_pool.c. */
 bool et_xnn_override_needs_average(const struct et_xnn_node *node);
-/* Whether it must not be given @node, which moves elements that it does not. In copy_int32.c. */
-bool et_xnn_override_needs_copy_int32(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 /* Whether it must not be given @node, a division of integers. In binary.c. */
 bool et_xnn_override_needs_quotient(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 /* For tests: how many products a node of a payload that is compiled from now on must have at least; UINT64_MAX: XNNPACK does

@@ -68,11 +68,7 @@ void test_arg_init(struct arg *arg, uint8_t type, uint32_t n_dims, const int32_t
 enum et_status test_compile(const uint8_t *bytes, size_t n_bytes, uint32_t n_args, struct et_model **ret_model,
 	struct et_model_info *ret_info, struct et_diag *diag)
 {
-	struct et_payload payload = { .struct_size = sizeof(payload),
-		.bytes = bytes,
-		.n_bytes = n_bytes,
-		.method = "forward",
-		.n_args = n_args };
+	struct et_payload payload = { .bytes = bytes, .n_bytes = n_bytes, .method = "forward", .n_args = n_args };
 	return test_ops->compile(test_backend, &payload, ret_model, ret_info, diag);
 }
 

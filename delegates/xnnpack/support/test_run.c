@@ -54,7 +54,6 @@ enum et_status test_model_open_source(struct test_model *ret_model, const struct
 	for (uint32_t i = 0; status == ET_OK && i < model.method->n_delegates; i++) {
 		const struct et_delegate_spec *spec = &model.method->delegates[i];
 		struct et_payload payload = {
-			.struct_size = sizeof(payload),
 			.program = model.program,
 			.bytes = spec->payload,
 			.n_bytes = spec->n_bytes,

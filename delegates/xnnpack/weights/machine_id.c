@@ -2,7 +2,7 @@
 /* Which XNNPACK and which processor: packed weights are good for no other.
  *
  * XNNPACK chooses among its kernels by what the processor can do, and each kernel wants its weights packed in its own
- * way. Which build of the library it is says the build id that the linker wrote into it. */
+ * way. The build id that the linker wrote into the library says which build it is. */
 #include "delegates/xnnpack/weights/packed_file.h"
 
 #include <elf.h>
@@ -18,13 +18,13 @@
 #endif
 
 enum {
-	/* Counted up whenever weights come to be packed or named in another way; what that was is said along, so that two
-	 * changes that count to the same number do not merge unseen. */
+	/* Count up whenever weights are packed or named in another way. The comment names the change, so that two
+	 * changes that count to the same number conflict when they are merged. */
 	FORMAT = 12, /* marks behind filters of windows */
 };
 
 struct build {
-	uintptr_t address; /* of one of its functions */
+	uintptr_t address; /* of one of the library's functions */
 	uint64_t hash;
 	bool is_known;
 };
@@ -41,7 +41,7 @@ static uint64_t mix_number(uint64_t hash, uint64_t number)
 	return mix(hash, &number, sizeof(number));
 }
 
-/* The notes of one segment. */
+/* Look through the ELF notes of one segment. */
 static void look_for_build_id(struct build *build, const uint8_t *notes, size_t n_bytes)
 {
 	while (n_bytes >= sizeof(ElfW(Nhdr))) {
@@ -64,20 +64,20 @@ static void look_for_build_id(struct build *build, const uint8_t *notes, size_t 
 static int look_at_object(struct dl_phdr_info *info, size_t n_info, void *arg)
 {
 	struct build *build = arg;
-	bool is_it = false;
+	bool is_this_object = false;
 	for (ElfW(Half) i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *partition = &info->dlpi_phdr[i];
-		uintptr_t start = info->dlpi_addr + partition->p_vaddr;
-		is_it = is_it || (partition->p_type == PT_LOAD && build->address >= start &&
-					 build->address - start < partition->p_memsz);
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		uintptr_t start = info->dlpi_addr + segment->p_vaddr;
+		is_this_object = is_this_object || (segment->p_type == PT_LOAD && build->address >= start &&
+							   build->address - start < segment->p_memsz);
 	}
-	for (ElfW(Half) i = 0; is_it && i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *partition = &info->dlpi_phdr[i];
-		if (partition->p_type == PT_NOTE)
-			look_for_build_id(build, (const uint8_t *)(uintptr_t)(info->dlpi_addr + partition->p_vaddr),
-				partition->p_memsz);
+	for (ElfW(Half) i = 0; is_this_object && i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		if (segment->p_type == PT_NOTE)
+			look_for_build_id(build, (const uint8_t *)(uintptr_t)(info->dlpi_addr + segment->p_vaddr),
+				segment->p_memsz);
 	}
-	return is_it;
+	return is_this_object;
 }
 
 static uint64_t hash_processor(uint64_t hash)
@@ -90,7 +90,8 @@ static uint64_t hash_processor(uint64_t hash)
 	hash = mix_number(hash, (uint64_t)sysconf(_SC_LEVEL1_DCACHE_SIZE));
 	hash = mix_number(hash, (uint64_t)sysconf(_SC_LEVEL2_CACHE_SIZE));
 #if defined(__x86_64__) || defined(__i386__)
-	/* Leaf, subleaf, and which of eax, ebx, ecx, edx say what it is and can do: ebx of leaf 1 names the core. */
+	/* Leaf, subleaf, and a mask of the registers (eax, ebx, ecx, edx) that say what the processor is and can do.
+	 * ebx of leaf 1 is left out: it names the core. */
 	static const unsigned leaves[][3] = { { 1, 0, 13 }, { 7, 0, 15 }, { 7, 1, 15 }, { 13, 0, 1 }, { 13, 1, 1 },
 		{ 0x80000001, 0, 12 } };
 	for (size_t i = 0; i < sizeof(leaves) / sizeof(leaves[0]); i++) {
@@ -101,7 +102,7 @@ static uint64_t hash_processor(uint64_t hash)
 				hash = mix_number(hash, numbers[j]);
 	}
 #else
-	/* On Arm the kind of each core matters beside its features; elsewhere there is no such file. */
+	/* Arm: the kind of each core matters besides its features. Other processors have no such file. */
 	for (long i = 0; i < sysconf(_SC_NPROCESSORS_CONF); i++) {
 		char path[96], text[32] = "";
 		snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%ld/regs/identification/midr_el1", i);

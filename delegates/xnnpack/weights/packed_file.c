@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checking a body of packed weights, and finding blocks in it.
+/* Checking a file of packed weights, and finding blocks in it.
  *
- * The store vouches that the bytes are those that we wrote; still every offset is checked before it becomes an address.
- * What can't be checked is whether XNNPACK wants more bytes than a row has, so the name in the row holds all that
- * decides that, and is compared whole. */
+ * The store vouches that the bytes are those that inferd wrote; still every offset is checked before it becomes an
+ * address. The one thing that cannot be checked is whether XNNPACK wants more bytes than a row has. So the name in
+ * the row holds everything that decides that, and is compared whole. */
 #include "delegates/xnnpack/weights/packed_file.h"
 
 #include "runtime/base/checked.h"
@@ -39,7 +39,7 @@ bool et_xnn_packed_open(struct et_xnn_packed *ret_packed, const uint8_t *bytes, 
 		.n_bytes = n_bytes,
 		.rows = (const struct et_xnn_row *)(bytes + sizeof(header)),
 		.n_rows = header.n_rows,
-		.model = (const struct et_xnn_model_row *)(bytes + sizeof(header) + n_rows),
+		.models = (const struct et_xnn_model_row *)(bytes + sizeof(header) + n_rows),
 		.n_models = header.n_models,
 	};
 	for (uint32_t i = 0; i < packed.n_rows; i++) {

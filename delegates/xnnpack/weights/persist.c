@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keeping what was packed: into the Program's store, by names that outlive the process.
+/* Persisting packed weights: they are put into the Program's store, by names that outlive the process.
  *
- * What is collected under the lock stays as it is: blocks neither change nor go away while the object lives, so it is written
- * without the lock, and what is packed meanwhile is news again. */
+ * Rows are collected under the lock and written without it: blocks neither change nor go away while the object lives.
+ * Weights that are packed meanwhile are news for the next time. */
 #include "delegates/xnnpack/weights/weights_internal.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ bool et_xnn_weights_is_compiled(struct et_xnn_weights *weights, uint64_t positio
 {
 	const struct et_xnn_packed *packed = &weights->packed_file;
 	for (uint32_t i = 0; i < packed->n_models; i++) {
-		if (packed->model[i].position == position && packed->model[i].n_bytes == n_bytes)
+		if (packed->models[i].position == position && packed->models[i].n_bytes == n_bytes)
 			return true;
 	}
 	return false;
@@ -23,8 +23,8 @@ void et_xnn_weights_note_compiled(struct et_xnn_weights *weights, uint64_t posit
 	struct et_xnn_model_note *model = ET_POOL_NEW(&weights->pool, struct et_xnn_model_note);
 	if (model) {
 		model->row = (struct et_xnn_model_row){ position, n_bytes };
-		model->next = weights->model;
-		weights->model = model;
+		model->next = weights->models;
+		weights->models = model;
 		weights->has_news = true;
 	}
 	pthread_mutex_unlock(&weights->lock);
@@ -34,21 +34,21 @@ struct collection {
 	struct et_xnn_packed_header header;
 	struct et_pool pool;
 	struct et_xnn_row *rows;
-	const void **bytes; /* of each row */
-	struct et_xnn_model_row *model;
+	const void **bytes; /* one for each row */
+	struct et_xnn_model_row *models;
 };
 
-/* Under the lock: what there is to keep. Blocks don't change or go away afterwards. */
+/* Collect the rows to persist: those of the old file, and the blocks packed since. Under the lock. */
 static bool collect(const struct et_xnn_weights *weights, struct collection *all)
 {
 	const struct et_xnn_packed *old = &weights->packed_file;
 	size_t n_rows = old->n_rows + weights->stats.n_packed, n_models = old->n_models;
-	for (const struct et_xnn_model_note *model = weights->model; model; model = model->next)
+	for (const struct et_xnn_model_note *model = weights->models; model; model = model->next)
 		n_models++;
 	all->rows = ET_POOL_NEW_ARRAY(&all->pool, struct et_xnn_row, n_rows);
 	all->bytes = ET_POOL_NEW_ARRAY(&all->pool, const void *, n_rows);
-	all->model = ET_POOL_NEW_ARRAY(&all->pool, struct et_xnn_model_row, n_models);
-	if (!all->rows || !all->bytes || !all->model || n_rows > UINT32_MAX || n_models > UINT32_MAX)
+	all->models = ET_POOL_NEW_ARRAY(&all->pool, struct et_xnn_model_row, n_models);
+	if (!all->rows || !all->bytes || !all->models || n_rows > UINT32_MAX || n_models > UINT32_MAX)
 		return false;
 	uint32_t n = 0;
 	for (; n < old->n_rows; n++) {
@@ -74,15 +74,15 @@ static bool collect(const struct et_xnn_weights *weights, struct collection *all
 	}
 	all->header.n_rows = n;
 	if (old->n_models)
-		memcpy(all->model, old->model, old->n_models * sizeof(*old->model));
+		memcpy(all->models, old->models, old->n_models * sizeof(*old->models));
 	n = old->n_models;
-	for (const struct et_xnn_model_note *model = weights->model; model; model = model->next)
-		all->model[n++] = model->row;
+	for (const struct et_xnn_model_note *model = weights->models; model; model = model->next)
+		all->models[n++] = model->row;
 	all->header.n_models = n;
 	return true;
 }
 
-/* Header, two tables, then for each row its bytes and zeros up to the next. */
+/* Write the header and the two tables, then for each row its bytes and zeros up to the next row. */
 static enum et_status put(const struct et_xnn_weights *weights, const struct inferd_delegate_store *store,
 	struct collection *all, struct et_diag *diag)
 {
@@ -91,11 +91,11 @@ static enum et_status put(const struct et_xnn_weights *weights, const struct inf
 	struct inferd_delegate_piece *pieces = ET_POOL_NEW_ARRAY(&all->pool, struct inferd_delegate_piece,
 		4 + 2 * n_rows);
 	if (!pieces)
-		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to keep packed weights");
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to persist packed weights");
 	et_xnn_packed_mark(&all->header);
 	pieces[n_pieces++] = (struct inferd_delegate_piece){ &all->header, sizeof(all->header) };
 	pieces[n_pieces++] = (struct inferd_delegate_piece){ all->rows, n_rows * sizeof(*all->rows) };
-	pieces[n_pieces++] = (struct inferd_delegate_piece){ all->model, all->header.n_models * sizeof(*all->model) };
+	pieces[n_pieces++] = (struct inferd_delegate_piece){ all->models, all->header.n_models * sizeof(*all->models) };
 	offset = pieces[0].n_bytes + pieces[1].n_bytes + pieces[2].n_bytes;
 	pieces[n_pieces++] = (struct inferd_delegate_piece){ zeros, -offset % ET_XNN_ALIGNMENT };
 	offset += -offset % ET_XNN_ALIGNMENT;
@@ -127,7 +127,7 @@ enum et_status et_xnn_weights_persist(struct et_xnn_weights *weights, const stru
 	if (is_collected)
 		status = put(weights, store, &all, diag);
 	else if (has_news)
-		status = et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to keep packed weights");
+		status = et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to persist packed weights");
 	et_pool_deinit(&all.pool);
 	return status;
 }

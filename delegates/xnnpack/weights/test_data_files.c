@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Filters in a data file beside the program: what was packed of them is kept, and found again for the same contents of
- * both files only. */
+/* Filters in a data file beside the program: their packed weights are persisted, and found again only for the same
+ * contents of both files. */
 #include "delegates/xnnpack/support/test_run.h"
 #include "delegates/xnnpack/weights/weights.h"
 
@@ -37,7 +37,7 @@ static void write_line(void *self, enum et_log_level level, const char *text)
 	snprintf(f.line, sizeof(f.line), "%s", text);
 }
 
-/* Paths of what is kept; how many there are. */
+/* The paths of the persisted files, and their number. */
 static unsigned list_files(const char *ending, char (*ret_paths)[PATH_ROOM], unsigned n_room)
 {
 	unsigned n = 0;
@@ -56,7 +56,8 @@ static unsigned list_files(const char *ending, char (*ret_paths)[PATH_ROOM], uns
 	return n;
 }
 
-/* The data file, with a bit changed in each byte from @change_from to @change_to of the floats; in place: the same file. */
+/* The data file, with a bit changed in each byte from @change_from to @change_to of the floats; in place: the same
+ * file. */
 static void write_data(size_t change_from, size_t change_to)
 {
 	static const char name[] = DATA_FILES "/weights.ptd";
@@ -155,7 +156,7 @@ static void unload(struct loaded *loaded)
 	et_platform_data_unref(loaded->data);
 }
 
-/* Load, run, keep, unload. */
+/* Load, run, persist, unload. */
 static struct et_xnn_weights_stats go_through(const char *name, double *ret_worst)
 {
 	struct et_xnn_weights_stats stats;
@@ -194,7 +195,7 @@ static void test_found_again(void **state)
 	assert_int_equal(f.n_lines, 0);
 }
 
-/* The names in the data file stay, only the floats differ: so do the results, and what is kept is another thing. */
+/* The names in the data file stay, but the floats differ: so do the results, and another file is persisted. */
 static void test_data_changes_under_its_name(void **state)
 {
 	must_be_new("first", true);
@@ -208,25 +209,26 @@ static void test_data_changes_under_its_name(void **state)
 	assert_true(stats.n_packed > 0);
 	assert_int_equal(stats.n_mapped, 0);
 	assert_true(worst == again);
-	/* which is found, and computes what it did; and with the old contents so is the old one */
+	/* it is found and computes the same; with the old contents the old file is found */
 	stats = go_through("first", &again);
 	assert_int_equal(stats.n_packings, 0);
 	assert_true(worst == again);
 	assert_int_equal(list_files(".kept", NULL, 0), 2);
 	write_data(0, 0);
-	/* written anew, it is a file that nobody has looked at: its digest is made when something is kept for it */
+	/* a rewritten file has no digest yet: it is made when something is persisted for it */
 	must_be_new("first", true);
 	must_be_kept("first", true);
 	assert_int_equal(list_files(".kept", NULL, 0), 2);
 	assert_int_equal(f.n_lines, 0);
 }
 
-/* A copy is taken when a file is opened: what is loaded stays as it is, and what is kept of it is for those bytes. */
+/* A file is copied when it is opened: the loaded program does not change, and its packed weights are persisted for
+ * those bytes. */
 static void test_data_changes_while_loaded(void **state)
 {
 	struct et_diag diag = { "" };
 	struct loaded loaded = load("first");
-	write_data(0, 160); /* a copy was taken: what is loaded stays as it is, and so does what is kept of it */
+	write_data(0, 160); /* the file was copied: the loaded program and its packed weights do not change */
 	assert_true(run(&loaded) < 1e-5);
 	assert_int_equal(f.entry.ops->keep(loaded.model.model[0], &diag), ET_OK);
 	unload(&loaded);
@@ -236,7 +238,7 @@ static void test_data_changes_while_loaded(void **state)
 	assert_true(worst > 0);
 }
 
-/* Two programs with one data file: each finds its own, and the file's digest is made once. */
+/* Two programs with one data file: each finds its own packed weights, and the file's digest is made once. */
 static void test_two_programs_share_it(void **state)
 {
 	must_be_new("first", true);
@@ -254,7 +256,7 @@ static void test_two_programs_share_it(void **state)
 	unload(&first);
 	assert_true(run(&second) < 1e-5);
 	unload(&second);
-	/* and neither finds its own any more when the file has changed */
+	/* when the file has changed neither finds its packed weights any more */
 	write_data(0, 160);
 	double worst;
 	assert_int_equal(go_through("first", &worst).n_mapped, 0);
@@ -262,7 +264,7 @@ static void test_two_programs_share_it(void **state)
 	assert_int_equal(f.n_lines, 0);
 }
 
-/* What was kept for one program under the other's name, or damaged anywhere: said, thrown away, made again. */
+/* Packed weights under another program's name, or damaged anywhere: reported, deleted, packed again. */
 static void test_hostile_files(void **state)
 {
 	char paths[2][PATH_ROOM];
@@ -279,7 +281,7 @@ static void test_hostile_files(void **state)
 	must_be_new("first", true);
 	must_be_new("second", true);
 	assert_int_equal(f.n_lines, 2);
-	assert_non_null(strstr(f.line, "something else"));
+	assert_non_null(strstr(f.line, "another program or variant"));
 	must_be_kept("first", true);
 
 	assert_int_equal(list_files(".kept", paths, 2), 2);
@@ -319,7 +321,7 @@ static void note_drop(void *owner, size_t offset, size_t n)
 	dropping->n_dropped += n;
 }
 
-/* Once packed, a filter is not read again: its pages may leave memory, those of the data file as well. */
+/* A filter is not read again after packing: its pages may leave memory, also those of the data file. */
 static void test_packed_data_is_dropped(void **state)
 {
 	struct et_diag diag = { "" };

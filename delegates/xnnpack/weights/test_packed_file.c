@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packed weights that a store kept: the second load packs nothing and computes the same. */
+/* Packed weights that a store has: the second load packs nothing and computes the same. */
 #include "delegates/xnnpack/ukernels/gemm.h"
 #include "delegates/xnnpack/ukernels/fp16.h"
 #include "delegates/xnnpack/overrides/override.h"
@@ -20,7 +20,7 @@ struct memory_store {
 	char variant[ET_STORE_MAX_VARIANT + 1];
 	uint8_t *bytes;
 	size_t n_bytes;
-	unsigned n_kept, n_found, n_released;
+	unsigned n_persisted, n_found, n_released;
 	bool is_full;
 };
 
@@ -67,17 +67,14 @@ static enum et_status memory_keep(void *self, const char *variant, const struct 
 	free(store->bytes);
 	store->bytes = bytes;
 	snprintf(store->variant, sizeof(store->variant), "%s", variant);
-	store->n_kept++;
+	store->n_persisted++;
 	return ET_OK;
 }
 
 static struct memory_store memory_store(void)
 {
 	return (struct memory_store){
-		.table = { .struct_size = sizeof(struct et_store),
-			.find = memory_find,
-			.release = memory_release,
-			.keep = memory_keep },
+		.table = { .find = memory_find, .release = memory_release, .keep = memory_keep },
 	};
 }
 
@@ -87,17 +84,14 @@ static struct et_model *compile(struct memory_store *store, const uint8_t *bytes
 	struct et_model *model;
 	struct et_model_info info;
 	store->table.self = store;
-	struct et_payload payload = { .struct_size = sizeof(payload),
-		.bytes = bytes,
-		.n_bytes = n_bytes,
-		.method = "forward",
-		.n_args = n_args,
-		.store = &store->table };
+	struct et_payload payload = {
+		.bytes = bytes, .n_bytes = n_bytes, .method = "forward", .n_args = n_args, .store = &store->table
+	};
 	test_ok(test_ops->compile(test_backend, &payload, &model, &info, &diag), &diag);
 	return model;
 }
 
-/* Load, run, keep, unload: how much was packed. @is_moved: at another address. */
+/* Load, run, persist, unload; returns how much was packed. @is_moved: at another address. */
 static struct et_xnn_weights_stats load_mixture(struct memory_store *store, const uint8_t *bytes, size_t n_bytes,
 	bool is_moved)
 {
@@ -131,18 +125,18 @@ static void test_second_load_packs_nothing(void **state)
 	struct et_xnn_weights_stats first = load_mixture(&store, bytes, n_bytes, false);
 	assert_true(first.n_packed > 0);
 	assert_int_equal(first.n_mapped, 0);
-	assert_int_equal(store.n_kept, 1);
+	assert_int_equal(store.n_persisted, 1);
 	for (int i = 0; i < 2; i++) {
 		struct et_xnn_weights_stats again = load_mixture(&store, bytes, n_bytes, i == 0);
 		assert_int_equal(again.n_packed, 0);
 		assert_true(again.n_mapped > 0);
 		assert_true(again.n_bytes < first.n_bytes);
 	}
-	assert_int_equal(store.n_kept, 1); /* nothing was new */
+	assert_int_equal(store.n_persisted, 1); /* nothing was new */
 	assert_int_equal(store.n_found, 2);
 	assert_int_equal(store.n_released, 2);
 
-	/* and without room it works as if there were no store */
+	/* without room it works as if there were no store */
 	free(store.bytes);
 	store.bytes = NULL;
 	store.is_full = true;
@@ -157,14 +151,14 @@ static void test_broken_bodies(void **state)
 	size_t n_bytes;
 	uint8_t *bytes = test_make_mixture(&n_bytes);
 	load_mixture(&store, bytes, n_bytes, false);
-	size_t n_kept = store.n_bytes;
+	size_t n_persisted = store.n_bytes;
 	struct et_xnn_packed packed;
-	assert_true(et_xnn_packed_open(&packed, store.bytes, n_kept));
+	assert_true(et_xnn_packed_open(&packed, store.bytes, n_persisted));
 	assert_true(packed.n_rows >= 1);
 	assert_int_equal(packed.n_models, 1);
 
-	/* a body that ends anywhere within its tables or its last row */
-	size_t last = 0, n_tables = (size_t)((const uint8_t *)(packed.model + 1) - store.bytes);
+	/* a file that ends anywhere within its tables or its last row */
+	size_t last = 0, n_tables = (size_t)((const uint8_t *)(packed.models + 1) - store.bytes);
 	for (uint32_t i = 0; i < packed.n_rows; i++)
 		last = packed.rows[i].offset + packed.rows[i].n_bytes > last
 			       ? packed.rows[i].offset + packed.rows[i].n_bytes
@@ -180,13 +174,13 @@ static void test_broken_bodies(void **state)
 	static const uint64_t offsets[] = { 0, 64, UINT64_MAX - 63, UINT64_C(1) << 63 };
 	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
 		row->offset = offsets[i];
-		assert_false(et_xnn_packed_open(&packed, store.bytes, n_kept));
+		assert_false(et_xnn_packed_open(&packed, store.bytes, n_persisted));
 	}
 	row->offset = good.offset + 4;
-	assert_false(et_xnn_packed_open(&packed, store.bytes, n_kept));
+	assert_false(et_xnn_packed_open(&packed, store.bytes, n_persisted));
 	*row = good;
 	row->n_bytes = UINT64_MAX;
-	assert_false(et_xnn_packed_open(&packed, store.bytes, n_kept));
+	assert_false(et_xnn_packed_open(&packed, store.bytes, n_persisted));
 	*row = good;
 
 	/* a name with one bit wrong is another name: packed anew, with the right result */
@@ -194,18 +188,18 @@ static void test_broken_bodies(void **state)
 	for (size_t i = 0; i < sizeof(row->name); i += 5) {
 		struct memory_store copy = memory_store();
 		name[i] ^= 0x10;
-		struct et_store_piece piece = { store.bytes, n_kept };
+		struct et_store_piece piece = { store.bytes, n_persisted };
 		assert_int_equal(memory_keep(&copy, store.variant, &piece, 1, NULL), ET_OK);
 		struct et_xnn_weights_stats stats = load_mixture(&copy, bytes, n_bytes, false);
 		assert_true(stats.n_packed > 0);
-		assert_int_equal(copy.n_kept, 2);
+		assert_int_equal(copy.n_persisted, 2);
 		name[i] ^= 0x10;
 		free(copy.bytes);
 	}
-	/* what is ours and is not as long as it is read, too */
+	/* so is an override's row of another length than it needs */
 	for (uint32_t i = 0; i < packed.n_rows; i++) {
 		struct memory_store copy = memory_store();
-		struct et_store_piece piece = { store.bytes, n_kept };
+		struct et_store_piece piece = { store.bytes, n_persisted };
 		if (!(row[i].flags & ET_XNN_ROW_OVERRIDE))
 			continue;
 		row[i].n_bytes -= 4;
@@ -215,10 +209,10 @@ static void test_broken_bodies(void **state)
 		row[i].n_bytes += 4;
 		free(copy.bytes);
 	}
-	/* and so is a header with one */
+	/* so is a header with a wrong bit */
 	for (size_t i = 0; i < sizeof(struct et_xnn_packed_header); i++) {
 		struct memory_store copy = memory_store();
-		struct et_store_piece piece = { store.bytes, n_kept };
+		struct et_store_piece piece = { store.bytes, n_persisted };
 		assert_int_equal(memory_keep(&copy, store.variant, &piece, 1, NULL), ET_OK);
 		copy.bytes[i] ^= 0x80;
 		load_mixture(&copy, bytes, n_bytes, false);
@@ -228,7 +222,7 @@ static void test_broken_bodies(void **state)
 	free(bytes);
 }
 
-/* Load, run, keep, unload what packs one filter in two ways: as two rows. */
+/* Load, run, persist and unload a payload that packs one filter in two ways: the file has two rows. */
 static void load_two_ways(struct memory_store *store, const uint8_t *bytes, size_t n_bytes, struct arg *args,
 	uint32_t n_args)
 {
@@ -244,15 +238,15 @@ static void load_two_ways(struct memory_store *store, const uint8_t *bytes, size
 	test_ok(test_ops->instance_new(model, threads, &instance, &diag), &diag);
 	test_ok(test_ops->enqueue(instance, values, NULL, &diag), &diag);
 	et_xnnpack_weights_stats(et_direct_model(model), &stats);
-	assert_int_equal(stats.n_packed, store->n_kept ? 0 : 2);
+	assert_int_equal(stats.n_packed, store->n_persisted ? 0 : 2);
 	test_ok(test_ops->keep(model, &diag), &diag);
 	test_ops->instance_free(instance);
 	test_ops->threads_free(threads);
 	test_ops->model_free(model);
-	assert_int_equal(store->n_kept, 1);
+	assert_int_equal(store->n_persisted, 1);
 }
 
-/* One filter with two biases, where rows are quantized at run time. */
+/* One filter with two biases, for rows quantized at run time. */
 static void test_one_filter_twice(void **state)
 {
 	struct memory_store store = memory_store();
@@ -292,8 +286,8 @@ static void test_one_filter_for_two_inputs(void **state)
 
 enum { OTHERWISE = 4 }; /* channels */
 
-/* Two convolutions [1,1,1,2] -> [1,1,1,4] of halves with one filter and, as it seems, one bias: @bias is floats to the first and
- * halves to the second. */
+/* Two fp16 convolutions [1,1,1,2] -> [1,1,1,4] with one filter and one address of the bias: the first one reads
+ * @bias as fp32, the second one as fp16. */
 static void make_otherwise(struct make_xnn *mk, const float *bias)
 {
 	float filter[OTHERWISE * 2];
@@ -318,7 +312,7 @@ static void make_otherwise(struct make_xnn *mk, const float *bias)
 	}
 }
 
-/* Two biases that lie at one place and are made floats of in two ways are not the same one. */
+/* Two biases at the same place that are widened in two ways are different. */
 static void test_one_bias_in_two_ways(void **state)
 {
 	const float bias[OTHERWISE] = { 1.5f, -2.25f, 3.75f, 100.5f };
@@ -391,7 +385,8 @@ static void check_multiplied(const struct arg args[3])
 	}
 }
 
-/* A depthwise convolution that multiplies channels is packed once, and not at all where that was kept. */
+/* A depthwise convolution with several outputs for each channel is packed once, and not at all if that was
+ * persisted. */
 static void test_multiplied_channels(void **state)
 {
 	struct memory_store store = memory_store();
@@ -427,7 +422,7 @@ static void test_multiplied_channels(void **state)
 		test_ops->threads_free(threads);
 		test_ops->model_free(model);
 	}
-	assert_int_equal(store.n_kept, 1);
+	assert_int_equal(store.n_persisted, 1);
 	free(store.bytes);
 	free(bytes);
 }

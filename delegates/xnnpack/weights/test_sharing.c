@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is packed once and shared: filters used in several ways, contexts after the first, payloads that are dropped, lanes
- * that run at the same time. */
+/* Packed weights that are shared: filters used in several ways, instances after the first, payloads that are
+ * dropped, workers that run at the same time. */
 #include "delegates/xnnpack/threads.h"
 #include "delegates/xnnpack/support/test_args.h"
 #include "delegates/xnnpack/weights/weights.h"
@@ -15,8 +15,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* Two layers of the same filter, on inputs that are quantized differently: XNNPACK folds the input's zero point into the
- * packed weights, but its key does not say so; nor need it, where their biases lie apart. */
+/* Two layers with the same filter, on inputs that are quantized differently. XNNPACK merges the input's zero point
+ * into the packed weights, but its key does not have it; if the biases have different addresses, that does no harm. */
 static void test_one_filter_packed_in_two_ways(void **state)
 {
 	for (int is_apart = 0; is_apart < 2; is_apart++) {
@@ -30,7 +30,8 @@ static void test_one_filter_packed_in_two_ways(void **state)
 	}
 }
 
-/* And two with the same filter and another bias, which is no part of the key either where rows are quantized at run time. */
+/* Two layers with the same filter and different biases. The bias is not in the key if rows are quantized at run
+ * time. */
 static void test_one_filter_with_two_biases(void **state)
 {
 	struct make_xnn mk;
@@ -48,7 +49,8 @@ static struct et_xnn_use use_of(const void *kernel, size_t n_bytes, const struct
 	return (struct et_xnn_use){ .kernel = kernel, .n_bytes = n_bytes, .signature = signature, .name = name };
 }
 
-/* Each way has a pointer of its own, the same one each time; and a file gets no more of them than it has bytes for. */
+/* Each way of packing has a pointer of its own, the same one each time; and a file gets no more of them than its
+ * size accounts for. */
 static void test_one_filter_in_too_many_ways(void **state)
 {
 	enum { N_BYTES = 16 << 20, N_WAYS = 4 };
@@ -74,7 +76,7 @@ static void test_one_filter_in_too_many_ways(void **state)
 		else
 			assert_ptr_equal(way, ways[i]);
 	}
-	/* Copies count with them; those that are there already don't. */
+	/* Copies are counted, too; copies that exist already are not counted again. */
 	const void *copy, *again;
 	test_refused(et_xnn_weights_copy(weights, filter + 1, 1, &copy, &diag), ET_E_OUT_OF_RESOURCES, &diag,
 		"64 times the program");
@@ -107,8 +109,8 @@ static void note_drop(void *self, const uint8_t *bytes, uint64_t n_bytes)
 	*dropped = (struct dropped){ bytes, n_bytes, dropped->n + 1 };
 }
 
-/* Where keys have the bias, uses with biases of their own share the filter where it lies; what they pack is told apart, and from
- * that of a use with the same bias, and of one whose key may have none. */
+/* If keys have the bias, uses with different biases share the filter's address, and their packed weights are told
+ * apart. A use with the same bias, or one whose key may have no bias, gets a copy. */
 static void test_one_filter_with_biases_apart(void **state)
 {
 	enum { N_BYTES = 1 << 20, N_USES = 5 };
@@ -157,7 +159,7 @@ static void test_one_filter_with_biases_apart(void **state)
 	assert_in_range(stats.n_bytes, 2 * N_BYTES, 3 * N_BYTES - 1);
 	et_xnn_weights_free(weights, NULL);
 
-	/* Nor is there another use beside one whose key may have no bias. */
+	/* A use whose key may have no bias does not share the filter with others. */
 	weights = et_xnn_weights_new(&test_allocator, NULL, "");
 	for (int i = 0; i < 2; i++) {
 		struct et_xnn_signature signature = { .bias = (uintptr_t)&biases[i] };
@@ -170,8 +172,8 @@ static void test_one_filter_with_biases_apart(void **state)
 	free(filter);
 }
 
-/* Each large filter's bytes are let go when it has been packed, by us or by XNNPACK, and not when all have; but none that
- * are a copy, none after the compilation, and none for what was packed before. */
+/* Each large filter's pages are let go as soon as an override or XNNPACK has packed it. Not let go are copies,
+ * filters that are packed after the compilation, and filters that were packed before. */
 static void test_packed_is_released(void **state)
 {
 	enum { N = 1 << 17 };
@@ -243,8 +245,8 @@ static void free_piece(void *self, void *ptr, size_t n_bytes)
 	test_allocator.free(test_allocator.self, ptr, n_bytes);
 }
 
-/* Filters of which no two fit into the smallest piece of memory leave little of larger ones empty, of which there are @n_pieces, and
- * what is taken for @n_behind more bytes of a file, which need no packing, counts for nothing. */
+/* No two filters fit into the smallest slab, yet little of the larger slabs stays empty; there are @n_pieces slabs.
+ * The @n_behind more bytes of the file need no packing: memory taken for them is not counted. */
 static void fill_memory(uint64_t n_behind, size_t n_most, unsigned n_pieces)
 {
 	enum { N = 5 << 19, N_FILTERS = 12, ALL = N * N_FILTERS };
@@ -280,8 +282,9 @@ static void test_memory_is_filled(void **state)
 	fill_memory((uint64_t)1 << 40, 4 << 20, 10); /* each has one of its own, but for the first two */
 }
 
-/* XNNPACK's seeds follow from numbers in the file: whichever it asks for, it gets nothing that is ours. */
-static void test_ours_is_not_xnnpacks(void **state)
+/* XNNPACK's seeds follow from numbers in the file: whatever its seed, it does not get weights that an override
+ * packed. */
+static void test_xnnpack_gets_no_override_s_weights(void **state)
 {
 	struct et_diag diag = { 0 };
 	struct et_xnn_weights *weights = et_xnn_weights_new(&test_allocator, NULL, "");
@@ -310,7 +313,7 @@ static void test_ours_is_not_xnnpacks(void **state)
 	et_xnn_weights_free(weights, NULL);
 }
 
-/* Nor does one of our nodes get what another one packed of the same filter, unless it is as long. */
+/* An override does not get weights of another length that another override packed from the same filter. */
 static void test_sizes_are_apart(void **state)
 {
 	struct et_diag diag = { 0 };
@@ -332,7 +335,7 @@ static void test_sizes_are_apart(void **state)
 	et_xnn_weights_free(weights, NULL);
 }
 
-/* What lies beside payloads accounts for itself, but not for what is transposed of it: in each shape that is another copy. */
+/* Constants in named data account for themselves, but not for transposed copies of them: each shape is another copy. */
 static void test_transposed_in_too_many_ways(void **state)
 {
 	enum { N_BYTES = 16 << 20, N_WAYS = 8 };
@@ -359,9 +362,9 @@ static void test_transposed_in_too_many_ways(void **state)
 	}
 }
 
-/* What is packed from a kernel that nobody claimed, as XNNPACK's own conversion of one, is found by its bytes: all of them, and
- * of all that there are. */
-static void test_nobodys_kernels_are_found_by_bytes(void **state)
+/* Weights that were packed from an unclaimed kernel, such as XNNPACK's own conversion of one, are found by their
+ * bytes: all bytes are compared, with all such blocks. */
+static void test_unclaimed_kernels_are_found_by_bytes(void **state)
 {
 	enum { N_KERNELS = 3000, N_FLOATS = 9 };
 	struct et_xnn_weights *weights = et_xnn_weights_new(&test_allocator, NULL, "");
@@ -384,7 +387,7 @@ static void test_nobodys_kernels_are_found_by_bytes(void **state)
 	}
 	et_xnn_weights_stats(weights, &stats);
 	assert_int_equal(stats.n_packed, N_KERNELS);
-	/* others of the same bytes, but more of them */
+	/* the same bytes and more behind them */
 	float longer[N_FLOATS + 1] = { 1 };
 	struct xnn_weights_cache_look_up_key key = { .kernel = longer };
 	void *to = provider->reserve_space(provider->context, sizeof longer);
@@ -393,7 +396,7 @@ static void test_nobodys_kernels_are_found_by_bytes(void **state)
 	et_xnn_weights_free(weights, NULL);
 }
 
-/* Nodes whose output nobody reads make XNNPACK abort: they are left out. */
+/* XNNPACK aborts over nodes whose output is not read: they are removed. */
 static void test_dead_nodes(void **state)
 {
 	struct make_xnn mk;
@@ -511,7 +514,7 @@ static void open_for_threads(void)
 	test_backend = entry.backend;
 }
 
-static void test_two_thread_sets_at_once(void **state)
+static void test_two_workers_at_once(void **state)
 {
 	struct et_diag diag = { 0 };
 	struct et_model *model;
@@ -565,8 +568,8 @@ static uint64_t told_by(struct et_worker_threads *const *thread_sets, uint32_t n
 	return n_bytes;
 }
 
-/* Two widths on one worker's thread take turns in one workspace, which the second payload makes larger. What all of it
- * takes they tell together, and nothing when it is gone. */
+/* Two widths on one worker's thread take turns in one workspace, which the second payload makes larger. Together
+ * they report all bytes of it, and nothing when it is gone. */
 static void test_one_workspace_a_thread(void **state)
 {
 	uint64_t last = 0;
@@ -624,15 +627,15 @@ int main(void)
 		TEST(one_filter_in_too_many_ways),
 		TEST(one_filter_with_biases_apart),
 		TEST(transposed_in_too_many_ways),
-		TEST(ours_is_not_xnnpacks),
+		TEST(xnnpack_gets_no_override_s_weights),
 		TEST(sizes_are_apart),
 		TEST(packed_is_released),
 		TEST(memory_is_filled),
-		TEST(nobodys_kernels_are_found_by_bytes),
+		TEST(unclaimed_kernels_are_found_by_bytes),
 		TEST(dead_nodes),
 		TEST(second_instance_packs_nothing),
 		TEST(payload_may_go),
-		TEST(two_thread_sets_at_once),
+		TEST(two_workers_at_once),
 		TEST(programs_at_once),
 		TEST(one_workspace_a_thread),
 	};

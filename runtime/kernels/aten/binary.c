@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operators of two or three tensors or numbers, element by element.
+/* Elementwise operators of two or three tensors or numbers.
  *
- * alpha of add and sub is an operand like the others (c), and so is the number of a Scalar overload: one
- * definition serves both. Comparisons and logic compute in the common type and give truths. Integer
- * division never traps: a zero divisor gives 0 and fails the kernel, and INT64_MIN / -1 wraps. */
+ * alpha of add and sub is an operand like the others (c), and so is the number of a Scalar overload: one definition
+ * serves both. Comparisons and logic compute in the common type and give bool. Integer division never traps: a zero
+ * divisor gives 0 and fails the kernel, and INT64_MIN / -1 wraps around. */
 #include "runtime/kernels/engine/complex_elementwise.h"
 #include "runtime/kernels/simd/ukernels.h"
 #include "runtime/kernels/simd/span_ukernels.h"
@@ -23,36 +23,35 @@ ET_ALL_FNS(mul, 2, a *b)
 ET_FLOAT_FNS(div, 2, a / b)
 ET_FLOAT_FNS(atan2, 2, atan2(a, b))
 ET_FLOAT_FNS(copysign, 2, copysign(a, b))
-/* The power of two is rounded before it is multiplied with, and so may be infinite. */
+/* The power of two is rounded before the multiplication, so it may be infinite. */
 ET_SPAN_FN(ldexp_f32, float, ET_LOADS2(float),
 	a *(et_type_is_half(common) ? et_round_half(exp2f(b), common) : exp2f(b)))
 ET_SPAN_FN(ldexp_f64, double, ET_LOADS2(double), a *exp2(b))
-/* The neighbour of @a towards @b in @type, whose bit patterns are in the order of their magnitudes. */
+/* The neighbour of @a towards @b in @type. The bit patterns of fp16 and bf16 are in the order of their magnitudes. */
 static float next_half(float a, float b, enum et_scalar_type type)
 {
-	bool is_half = type == ET_FLOAT16;
 	if (a != a || b != b)
 		return a + b;
 	if (a == b)
 		return b;
-	uint16_t bits = is_half ? et_to_half(a) : et_to_bfloat16(a);
+	uint16_t bits = et_float_to_half(a, type);
 	if (a == 0)
 		bits = b > 0 ? 1 : 0x8001;
 	else
 		bits = (uint16_t)((a < b) == (a > 0) ? bits + 1 : bits - 1);
-	return is_half ? et_from_half(bits) : et_from_bfloat16(bits);
+	return et_half_to_float(bits, type);
 }
 ET_SPAN_FN(nextafter_f32, float, ET_LOADS2(float), et_type_is_half(common) ? next_half(a, b, common) : nextafterf(a, b))
 ET_SPAN_FN(nextafter_f64, double, ET_LOADS2(double), nextafter(a, b))
-/* Of which some processors have vectors: each build of span_ukernels.c has its own. */
-#define BUILT_FN(name, suffix, compute_class)                  \
+/* Functions with vector instructions on some processors only: each build of span_ukernels.c has its own. */
+#define UKERNEL_FN(name, suffix, compute_class)                \
 	static void name##_##suffix(struct et_span *span)      \
 	{                                                      \
 		et_span_ukernels()->name[compute_class](span); \
 	}
-#define DIVISION_FNS(name)          \
-	BUILT_FN(name, f32, ET_F32) \
-	BUILT_FN(name, f64, ET_F64)
+#define DIVISION_FNS(name)            \
+	UKERNEL_FN(name, f32, ET_F32) \
+	UKERNEL_FN(name, f64, ET_F64)
 DIVISION_FNS(fmod)
 DIVISION_FNS(remainder)
 DIVISION_FNS(floor_div)
@@ -100,29 +99,30 @@ ET_ALL_FNS(logical_xor, 2, (a != 0) ^ (b != 0))
 ET_ALL_FNS(where, 3, a != 0 ? b : c)
 ET_ALL_FNS(masked_fill, 3, b != 0 ? c : a)
 
-/* Truths in few steps each, since nothing else is done with them. */
-#define BIT_FNS(name, expression, of_truths) \
-	ET_WIDE_INT_FN(name, 2, expression)  \
-	ET_SPAN_FN(name##_b8, uint8_t, ET_LOADS2(uint8_t), of_truths)
+/* bool has an expression of its own with few steps, because nothing else is done per element. */
+#define BIT_FNS(name, expression, of_bools) \
+	ET_WIDE_INT_FN(name, 2, expression) \
+	ET_SPAN_FN(name##_b8, uint8_t, ET_LOADS2(uint8_t), of_bools)
 BIT_FNS(bitwise_and, a &b, (a < b ? a : b) != 0)
 BIT_FNS(bitwise_or, a | b, (a | b) != 0)
 BIT_FNS(bitwise_xor, a ^ b, (a == 0) != (b == 0))
 
-/* Each element by a number of its own. */
-#define SHIFT_FNS(name)             \
-	BUILT_FN(name, i64, ET_I64) \
-	BUILT_FN(name, i32, ET_I32) \
-	BUILT_FN(name, i16, ET_I16) \
-	BUILT_FN(name, i8, ET_I8)   \
-	BUILT_FN(name, u8, ET_U8)
+/* Each element is shifted by its own count. */
+#define SHIFT_FNS(name)               \
+	UKERNEL_FN(name, i64, ET_I64) \
+	UKERNEL_FN(name, i32, ET_I32) \
+	UKERNEL_FN(name, i16, ET_I16) \
+	UKERNEL_FN(name, i8, ET_I8)   \
+	UKERNEL_FN(name, u8, ET_U8)
 SHIFT_FNS(left_shift)
 SHIFT_FNS(right_shift)
 #define SHIFTS(name) { NULL, NULL, name##_i64, name##_i32, name##_i16, name##_i8, name##_u8 }
-static const struct et_elementwise left_shift_map = { ET_ELEMENTWISE_SAME, SHIFTS(left_shift) };
-static const struct et_elementwise right_shift_map = { ET_ELEMENTWISE_SAME, SHIFTS(right_shift) };
+static const struct et_elementwise left_shift_op = { ET_ELEMENTWISE_SAME, SHIFTS(left_shift) };
+static const struct et_elementwise right_shift_op = { ET_ELEMENTWISE_SAME, SHIFTS(right_shift) };
 
-/* All by the same number, which is found once: as many bits as the type has, or more (or less than none), leave the sign. */
-#define DOWN_FN(name, type, value)                                                             \
+/* All elements are shifted by the same count, read once. A count of at least the type's bits, or a negative one, leaves
+ * the sign. */
+#define SHIFT_RIGHT_FN(name, type, value)                                                      \
 	static void name(struct et_span *span)                                                 \
 	{                                                                                      \
 		const type *in = span->in[0];                                                  \
@@ -138,30 +138,32 @@ static const struct et_elementwise right_shift_map = { ET_ELEMENTWISE_SAME, SHIF
 			out[i] = (type)(value);                                                \
 		}                                                                              \
 	}
-/* The sign put in place afterwards: there are vectors of unsigned shifts on every processor. */
-DOWN_FN(down_i64, int64_t, (int64_t)((((uint64_t)a >> by) ^ (UINT64_C(1) << (63 - by))) - (UINT64_C(1) << (63 - by))))
-DOWN_FN(down_i32, int32_t, a >> by)
-DOWN_FN(down_i16, int16_t, a >> by)
-DOWN_FN(down_i8, int8_t, a >> by)
-DOWN_FN(down_u8, uint8_t, a >> by)
-DOWN_FN(down_b8, uint8_t, (a != 0) >> by)
+/* The sign is restored afterwards, because every processor has vectors of unsigned 64-bit shifts. */
+SHIFT_RIGHT_FN(shift_right_i64, int64_t,
+	(int64_t)((((uint64_t)a >> by) ^ (UINT64_C(1) << (63 - by))) - (UINT64_C(1) << (63 - by))))
+SHIFT_RIGHT_FN(shift_right_i32, int32_t, a >> by)
+SHIFT_RIGHT_FN(shift_right_i16, int16_t, a >> by)
+SHIFT_RIGHT_FN(shift_right_i8, int8_t, a >> by)
+SHIFT_RIGHT_FN(shift_right_u8, uint8_t, a >> by)
+SHIFT_RIGHT_FN(shift_right_b8, uint8_t, (a != 0) >> by)
 
 static int64_t greatest_divisor(int64_t a, int64_t b)
 {
 	while (b) {
-		int64_t rest = b == -1 ? 0 : a % b;
+		int64_t remainder = b == -1 ? 0 : a % b;
 		a = b;
-		b = rest;
+		b = remainder;
 	}
 	return a < 0 ? -a : a;
 }
 ET_INT64_FN(gcd, 2, greatest_divisor(a, b))
 ET_INT64_FN(lcm, 2, a == 0 || b == 0 ? 0 : imaxabs(a / greatest_divisor(a, b) * b))
 
-/* Quotients and rests of integers. */
+/* Quotients and remainders of integers. */
 enum rounding { TOWARDS_ZERO, DOWNWARDS };
 
-/* Of numbers that 32 bits hold without their signs in a fraction of the time. Signs are as good as random: no branches on them. */
+/* A 32-bit division takes a fraction of the time of a 64-bit one. Signs are as good as random, so there is no branch on
+ * them. */
 static inline int64_t quotient_of(int64_t a, int64_t b)
 {
 	const uint64_t a_sign = a < 0 ? UINT64_MAX : 0, b_sign = b < 0 ? UINT64_MAX : 0,
@@ -180,11 +182,11 @@ static inline int64_t divide(struct et_span *span, int64_t a, int64_t b, enum ro
 	if (b == 0 || b == -1)
 		return b ? -a : 0;
 	int64_t quotient = quotient_of(a, b);
-	/* Whether there is a rest is as good as random: no branches on it. */
+	/* Whether there is a remainder is as good as random, so there is no branch on it. */
 	return quotient - (rounding == DOWNWARDS && ((quotient * b != a) & ((a < 0) != (b < 0))));
 }
 
-static inline int64_t rest(struct et_span *span, int64_t a, int64_t b, enum rounding rounding)
+static inline int64_t remainder_of(struct et_span *span, int64_t a, int64_t b, enum rounding rounding)
 {
 	if (b == 0)
 		span->divided_by_zero = true;
@@ -195,9 +197,9 @@ static inline int64_t rest(struct et_span *span, int64_t a, int64_t b, enum roun
 	return left + (b & -is_other_side);
 }
 
-/* Of integers of less bits by way of floats that hold the quotient's whole part exactly, since there are vectors of those
- * divisions: the quotient of two integers is farther from the next whole number than its own rounding, and so is cut to the
- * right one. Dividing by 0 gives 0, and by -1 what wraps around. */
+/* Narrow integers are divided as floats, for which there are vector instructions; the float type holds their quotient's
+ * integer part exactly. A quotient that is not whole is further from the next whole number than it is rounded, so
+ * truncation is right. Dividing by 0 gives 0, and dividing by -1 wraps around. */
 #define NARROW_DIVIDE(name, type, wide, real, value)                                                  \
 	static void name(struct et_span *span)                                                        \
 	{                                                                                             \
@@ -225,16 +227,16 @@ NARROW_DIVIDES(trunc_div, quotient)
 NARROW_DIVIDES(floor_div, quotient + apart)
 NARROW_DIVIDES(fmod, left)
 NARROW_DIVIDES(remainder, left + (b & apart))
-/* Truths are not worth loops of their own. */
+/* bool is not worth loops of its own. */
 #define DIVIDES(name) { name##_f32, name##_f64, name##_i64, name##_i32, name##_i16, name##_i8, name##_u8 }
 
 ET_INT64_FN(trunc_div, 2, divide(span, a, b, TOWARDS_ZERO))
 ET_INT64_FN(inverse_mul, 2, a *divide(span, 1, b, TOWARDS_ZERO))
 ET_INT64_FN(floor_div, 2, divide(span, a, b, DOWNWARDS))
-ET_INT64_FN(fmod, 2, rest(span, a, b, TOWARDS_ZERO))
-ET_INT64_FN(remainder, 2, rest(span, a, b, DOWNWARDS))
+ET_INT64_FN(fmod, 2, remainder_of(span, a, b, TOWARDS_ZERO))
+ET_INT64_FN(remainder, 2, remainder_of(span, a, b, DOWNWARDS))
 
-/* By squaring, wrapping; a negative exponent leaves what a division would, cut to an integer. */
+/* Power by squaring; wraps around. A negative exponent gives what a division would, truncated. */
 static int64_t power(int64_t base, int64_t exponent)
 {
 	int64_t result = 1;
@@ -249,55 +251,56 @@ static int64_t power(int64_t base, int64_t exponent)
 }
 ET_INT64_FN(pow, 2, power(a, b))
 
-/* With alpha, and where that is 1, as in nearly all programs: nothing to multiply by then. */
+/* With alpha, and without it for alpha 1, as in nearly all programs, which saves the multiplication. */
 struct scaled {
-	struct et_elementwise map, plain;
+	struct et_elementwise op, plain;
 };
 
 static enum et_status run_scaled(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct scaled *scaled = ctx->kernel->row;
 	bool is_plain = et_number_double(args[2]) == 1;
-	return et_elementwise_apply(ctx, is_plain ? &scaled->plain : &scaled->map,
+	return et_elementwise_apply(ctx, is_plain ? &scaled->plain : &scaled->op,
 		(const struct et_evalue *[]){ args[0], args[1], args[2] }, is_plain ? 2 : 3, args[3]->tensor);
 }
 
-static const struct scaled add_maps = {
+static const struct scaled add_op = {
 	{ ET_ELEMENTWISE_SAME, ET_ALL(add), .promotes = 3, .on_complex = add_complex },
 	{ ET_ELEMENTWISE_SAME, ET_ALL(plus), .promotes = 3, .on_complex = plus_complex },
 };
-static const struct scaled sub_maps = {
+static const struct scaled sub_op = {
 	{ ET_ELEMENTWISE_SAME, ET_ALL(sub), .promotes = 3, .on_complex = sub_complex },
 	{ ET_ELEMENTWISE_SAME, ET_ALL(minus), .promotes = 3, .on_complex = minus_complex },
 };
-static const struct scaled rsub_maps = {
+static const struct scaled rsub_op = {
 	{ ET_ELEMENTWISE_SAME, ET_ALL(rsub), .promotes = 3 },
 	{ ET_ELEMENTWISE_SAME, ET_ALL(minus_from), .promotes = 3 },
 };
 
-static const struct et_elementwise pow_map = { ET_ELEMENTWISE_SAME, ET_ALL64(pow) };
+static const struct et_elementwise pow_op = { ET_ELEMENTWISE_SAME, ET_ALL64(pow) };
 
-/* Squares are what programs mostly want. */
+/* Squares are the most frequent power. */
 static enum et_status run_pow_number(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	static const struct et_elementwise square_map = { ET_ELEMENTWISE_SAME, ET_ALL(square), .promotes = 3 };
+	static const struct et_elementwise square_op = { ET_ELEMENTWISE_SAME, ET_ALL(square), .promotes = 3 };
 	const struct et_evalue *operands[] = { args[0], args[1] };
 	bool is_square = et_number_double(args[1]) == 2;
-	return et_elementwise_apply(ctx, is_square ? &square_map : &pow_map, operands, 2, args[2]->tensor);
+	return et_elementwise_apply(ctx, is_square ? &square_op : &pow_op, operands, 2, args[2]->tensor);
 }
 
-static const struct et_elementwise quotient_map = { ET_ELEMENTWISE_FLOAT, ET_FLOATS(div), .on_complex = div_complex };
+static const struct et_elementwise quotient_op = { ET_ELEMENTWISE_FLOAT, ET_FLOATS(div), .on_complex = div_complex };
 
-/* One divisor for all: floats and doubles are multiplied by its inverse, as in the original, unless that has lost digits. */
+/* One divisor for all elements: float and double are multiplied by its inverse, as in ExecuTorch, unless the inverse is
+ * subnormal, zero or infinite. */
 static enum et_status divide_by_one(struct et_kernel_ctx *ctx, const struct et_evalue *a, const struct et_evalue *b,
 	double divisor, struct et_tensor *out)
 {
-	static const struct et_elementwise product_map = { ET_ELEMENTWISE_SAME, ET_FLOATS(mul), .promotes = 1 };
+	static const struct et_elementwise product_op = { ET_ELEMENTWISE_SAME, ET_FLOATS(mul), .promotes = 1 };
 	bool is_float = out->type == ET_FLOAT32;
 	struct et_evalue inverse = { .tag = ET_TAG_DOUBLE, .d = is_float ? (double)(1 / (float)divisor) : 1 / divisor };
 	bool is_whole = is_float ? isnormal((float)inverse.d) : isnormal(inverse.d);
 	bool has_inverse = a->tensor->type == out->type && (is_float || out->type == ET_FLOAT64) && is_whole;
-	return et_elementwise_apply(ctx, has_inverse ? &product_map : &quotient_map,
+	return et_elementwise_apply(ctx, has_inverse ? &product_op : &quotient_op,
 		(const struct et_evalue *[]){ a, has_inverse ? &inverse : b }, 2, out);
 }
 
@@ -306,8 +309,9 @@ static enum et_status run_div_number(struct et_kernel_ctx *ctx, struct et_evalue
 	return divide_by_one(ctx, args[0], args[1], et_number_double(args[1]), args[2]->tensor);
 }
 
-/* Floats, unless all three are of one type of integers or truths. That is no program of PyTorch's, whose quotients are floats;
- * the original divides them as C does, but multiplies by the inverse where there is one divisor for several. */
+/* Quotients are floats, unless both inputs and the output have one integer type or bool. PyTorch's programs never have
+ * that. ExecuTorch divides such integers as C does, but multiplies by the inverse if there is one divisor for several
+ * elements. */
 static enum et_status run_div(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	static const struct et_elementwise whole = { ET_ELEMENTWISE_SAME, ET_INTS64(trunc_div) };
@@ -320,7 +324,7 @@ static enum et_status run_div(struct et_kernel_ctx *ctx, struct et_evalue *const
 	if (has_one && is_alike && !is_whole && !et_type_is_complex(b->type) && b->n_dims <= a->n_dims)
 		return divide_by_one(ctx, args[0], args[1], et_element_get_double(b->data, b->type), out);
 	return et_elementwise_apply(ctx,
-		!is_whole ? &quotient_map
+		!is_whole ? &quotient_op
 		: has_one ? &by_one
 			  : &whole,
 		(const struct et_evalue *[]){ args[0], args[1] }, 2, out);
@@ -328,30 +332,30 @@ static enum et_status run_div(struct et_kernel_ctx *ctx, struct et_evalue *const
 
 static enum et_status run_div_mode(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	static const struct et_elementwise trunc_map = { ET_ELEMENTWISE_SAME, DIVIDES(trunc_div) };
-	static const struct et_elementwise floor_map = { ET_ELEMENTWISE_SAME, DIVIDES(floor_div) };
+	static const struct et_elementwise trunc_op = { ET_ELEMENTWISE_SAME, DIVIDES(trunc_div) };
+	static const struct et_elementwise floor_op = { ET_ELEMENTWISE_SAME, DIVIDES(floor_div) };
 	const struct et_evalue *operands[] = { args[0], args[1] };
-	const struct et_elementwise *map = &quotient_map;
+	const struct et_elementwise *op = &quotient_op;
 	if (et_string_is(args[2], "trunc"))
-		map = &trunc_map;
+		op = &trunc_op;
 	else if (et_string_is(args[2], "floor"))
-		map = &floor_map;
+		op = &floor_op;
 	else
 		ET_REQUIRE(ctx, et_is_none(args[2]), "rounding mode must be 'trunc' or 'floor'");
-	return et_elementwise_apply(ctx, map, operands, 2, args[3]->tensor);
+	return et_elementwise_apply(ctx, op, operands, 2, args[3]->tensor);
 }
 
-/* By the same number everywhere: a product, of which there are vectors on every processor. */
+/* A shift by one count for all elements is a product, which every processor has vectors for. */
 static enum et_status run_left_shift_number(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	static const struct et_elementwise map = { ET_ELEMENTWISE_SAME, ET_INTS(mul) };
+	static const struct et_elementwise op = { ET_ELEMENTWISE_SAME, ET_INTS(mul) };
 	int64_t by = et_number_int(args[1]);
 	struct et_evalue factor = *args[1];
 	if (factor.tag == ET_TAG_INT)
 		factor.i = by >= 0 && by < 64 ? (int64_t)(UINT64_C(1) << by) : 0;
-	return factor.tag == ET_TAG_INT ? et_elementwise_apply(ctx, &map,
+	return factor.tag == ET_TAG_INT ? et_elementwise_apply(ctx, &op,
 						  (const struct et_evalue *[]){ args[0], &factor }, 2, args[2]->tensor)
-					: et_elementwise_apply(ctx, &left_shift_map,
+					: et_elementwise_apply(ctx, &left_shift_op,
 						  (const struct et_evalue *[]){ args[0], args[1] }, 2, args[2]->tensor);
 }
 
@@ -371,51 +375,51 @@ static enum et_status run_clamp(struct et_kernel_ctx *ctx, struct et_evalue *con
 		operands, (size_t)1 + has_lower + has_upper, args[3]->tensor);
 }
 
-/* One half along a dimension times the sigmoid of the other. */
+/* One part of a tensor, split in two along a dimension, times the sigmoid of the other. */
 ET_FLOAT_FNS(glu, 2, a / (1 + exp(-b)))
 
 static enum et_status run_glu(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	static const struct et_elementwise map = { ET_ELEMENTWISE_SAME, ET_FLOATS(glu) };
-	struct et_tensor half[2] = { *args[0]->tensor, *args[0]->tensor };
+	static const struct et_elementwise op = { ET_ELEMENTWISE_SAME, ET_FLOATS(glu) };
+	struct et_tensor parts[2] = { *args[0]->tensor, *args[0]->tensor };
 	struct et_evalue values[2];
 	int32_t sizes[ET_MAX_DIMS] = { 0 };
 	size_t dim;
-	ET_REQUIRE(ctx, half[0].n_dims > 0, "the tensor has no dimensions");
-	ET_TRY(et_get_dim(ctx, args[1]->i, half[0].n_dims, &dim));
-	memcpy(sizes, half[0].sizes, half[0].n_dims * sizeof(*sizes));
+	ET_REQUIRE(ctx, parts[0].n_dims > 0, "the tensor has no dimensions");
+	ET_TRY(et_get_dim(ctx, args[1]->i, parts[0].n_dims, &dim));
+	memcpy(sizes, parts[0].sizes, parts[0].n_dims * sizeof(*sizes));
 	ET_REQUIRE(ctx, sizes[dim] % 2 == 0, "size %d in dimension %zu is odd", sizes[dim], dim);
 	sizes[dim] /= 2;
-	size_t skipped = (size_t)sizes[dim] * (size_t)half[0].strides[dim] * et_element_bytes(&half[0]);
-	if (et_tensor_numel(&half[0]))
-		half[1].data = (uint8_t *)half[1].data + skipped;
+	size_t skipped = (size_t)sizes[dim] * (size_t)parts[0].strides[dim] * et_element_bytes(&parts[0]);
+	if (et_tensor_numel(&parts[0]))
+		parts[1].data = (uint8_t *)parts[1].data + skipped;
 	for (size_t k = 0; k < 2; k++) {
-		half[k].sizes = sizes;
-		values[k] = (struct et_evalue){ .tag = ET_TAG_TENSOR, .tensor = &half[k] };
+		parts[k].sizes = sizes;
+		values[k] = (struct et_evalue){ .tag = ET_TAG_TENSOR, .tensor = &parts[k] };
 	}
-	return et_elementwise_apply(ctx, &map, (const struct et_evalue *[]){ &values[0], &values[1] }, 2,
+	return et_elementwise_apply(ctx, &op, (const struct et_evalue *[]){ &values[0], &values[1] }, 2,
 		args[2]->tensor);
 }
 
 static const struct et_kernel rows[] = {
-	{ "aten::__rshift__.Tensor_out", "TT>T", et_elementwise_run, &right_shift_map },
-	{ "aten::add.Scalar_out", "TSS>T", run_scaled, &add_maps },
-	{ "aten::add.out", "TTS>T", run_scaled, &add_maps },
+	{ "aten::__rshift__.Tensor_out", "TT>T", et_elementwise_run, &right_shift_op },
+	{ "aten::add.Scalar_out", "TSS>T", run_scaled, &add_op },
+	{ "aten::add.out", "TTS>T", run_scaled, &add_op },
 	{ "aten::atan2.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(atan2)) },
 	{ "aten::bitwise_and.Scalar_out", "TS>T", et_elementwise_run,
 		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_and)) },
 	{ "aten::bitwise_and.Tensor_out", "TT>T", et_elementwise_run,
 		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_and)) },
-	{ "aten::bitwise_left_shift.Scalar_Tensor_out", "ST>T", et_elementwise_run, &left_shift_map },
+	{ "aten::bitwise_left_shift.Scalar_Tensor_out", "ST>T", et_elementwise_run, &left_shift_op },
 	{ "aten::bitwise_left_shift.Tensor_Scalar_out", "TS>T", run_left_shift_number },
-	{ "aten::bitwise_left_shift.Tensor_out", "TT>T", et_elementwise_run, &left_shift_map },
+	{ "aten::bitwise_left_shift.Tensor_out", "TT>T", et_elementwise_run, &left_shift_op },
 	{ "aten::bitwise_or.Scalar_out", "TS>T", et_elementwise_run,
 		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_or)) },
 	{ "aten::bitwise_or.Tensor_out", "TT>T", et_elementwise_run,
 		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_or)) },
 	{ "aten::bitwise_right_shift.Tensor_Scalar_out", "TS>T", et_elementwise_run,
-		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(down)) },
-	{ "aten::bitwise_right_shift.Tensor_out", "TT>T", et_elementwise_run, &right_shift_map },
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(shift_right)) },
+	{ "aten::bitwise_right_shift.Tensor_out", "TT>T", et_elementwise_run, &right_shift_op },
 	{ "aten::bitwise_xor.Scalar_out", "TS>T", et_elementwise_run,
 		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_xor)) },
 	{ "aten::bitwise_xor.Tensor_out", "TT>T", et_elementwise_run,
@@ -469,17 +473,17 @@ static const struct et_kernel rows[] = {
 	{ "aten::ne.Tensor_out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(ne)) },
 	{ "aten::nextafter.out", "TT>T", et_elementwise_run,
 		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_FLOATS(nextafter)) },
-	{ "aten::pow.Scalar_out", "ST>T", et_elementwise_run, &pow_map },
+	{ "aten::pow.Scalar_out", "ST>T", et_elementwise_run, &pow_op },
 	{ "aten::pow.Tensor_Scalar_out", "TS>T", run_pow_number, NULL },
-	{ "aten::pow.Tensor_Tensor_out", "TT>T", et_elementwise_run, &pow_map },
+	{ "aten::pow.Tensor_Tensor_out", "TT>T", et_elementwise_run, &pow_op },
 	{ "aten::remainder.Scalar_out", "TS>T", et_elementwise_run,
 		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, DIVIDES(remainder)) },
 	{ "aten::remainder.Tensor_out", "TT>T", et_elementwise_run,
 		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, DIVIDES(remainder)) },
-	{ "aten::rsub.Scalar_out", "TSS>T", run_scaled, &rsub_maps },
-	{ "aten::rsub.Tensor_out", "TTS>T", run_scaled, &rsub_maps },
-	{ "aten::sub.Scalar_out", "TSS>T", run_scaled, &sub_maps },
-	{ "aten::sub.out", "TTS>T", run_scaled, &sub_maps },
+	{ "aten::rsub.Scalar_out", "TSS>T", run_scaled, &rsub_op },
+	{ "aten::rsub.Tensor_out", "TTS>T", run_scaled, &rsub_op },
+	{ "aten::sub.Scalar_out", "TSS>T", run_scaled, &sub_op },
+	{ "aten::sub.out", "TTS>T", run_scaled, &sub_op },
 	{ "aten::where.self_out", "TTT>T", et_elementwise_run,
 		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_ALL(where), .promotes = 6, .on_complex = where_complex) },
 };

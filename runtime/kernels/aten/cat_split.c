@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operators that put tensors together, take them apart, or write one into part of another.
+/* Operators that concatenate tensors, split them, or write one into part of another.
  *
- * The part is a view of the output (or of the input), made like the ones in view_copy.c; the rest is copies. */
+ * The part is a view of the output (or of the input), made like the ones in view_copy.c; everything else is copies. */
 #include "runtime/kernels/engine/elementwise.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/aten/view_copy.h"
 
-/* An empty tensor may stand among tensors of other sizes or ranks, and is passed over. @like gives the others'. */
-static bool is_nothing(const struct et_tensor *tensor, const struct et_tensor *like, size_t dim)
+/* Whether cat skips @tensor: an empty tensor whose sizes or rank do not match the others. @like has the others' sizes.
+ */
+static bool is_skipped(const struct et_tensor *tensor, const struct et_tensor *like, size_t dim)
 {
 	if (et_tensor_numel(tensor))
 		return false;
@@ -17,7 +18,8 @@ static bool is_nothing(const struct et_tensor *tensor, const struct et_tensor *l
 	return tensor->n_dims != like->n_dims;
 }
 
-/* The first that has elements; where all are empty, the first whose rank says more than that. */
+/* The tensor that the others must match: the first one with elements; if all are empty, the first whose rank is not 1.
+ */
 static const struct et_tensor *find_like(const struct et_evalue *tensors)
 {
 	const struct et_tensor *like = et_list_tensor(tensors, 0);
@@ -46,7 +48,7 @@ static enum et_status run_cat(struct et_kernel_ctx *ctx, struct et_evalue *const
 	sizes[dim] = 0;
 	for (size_t i = 0; i < n; i++) {
 		const struct et_tensor *tensor = et_list_tensor(args[0], i);
-		if (is_nothing(tensor, like, dim))
+		if (is_skipped(tensor, like, dim))
 			continue;
 		ET_REQUIRE(ctx, tensor->n_dims == like->n_dims, "ranks %u and %u", tensor->n_dims, like->n_dims);
 		for (size_t d = 0; d < like->n_dims; d++)
@@ -58,7 +60,7 @@ static enum et_status run_cat(struct et_kernel_ctx *ctx, struct et_evalue *const
 	}
 	ET_TRY(et_resize(ctx, out, sizes, like->n_dims));
 	for (size_t i = 0; i < n; i++) {
-		if (is_nothing(et_list_tensor(args[0], i), like, dim))
+		if (is_skipped(et_list_tensor(args[0], i), like, dim))
 			continue;
 		et_view_of(&from, et_list_tensor(args[0], i));
 		et_view_of(&to, out);
@@ -85,7 +87,7 @@ static enum et_status run_stack(struct et_kernel_ctx *ctx, struct et_evalue *con
 		ET_REQUIRE(ctx,
 			tensor->n_dims == first->n_dims &&
 				memcmp(tensor->sizes, first->sizes, first->n_dims * sizeof(int32_t)) == 0,
-			"tensor %zu has other sizes than the first", i);
+			"the sizes of tensor %zu differ from the first tensor's", i);
 		ET_REQUIRE(ctx, et_can_cast(tensor->type, out->type), "%s does not fit an output of %s",
 			et_scalar_name(tensor->type), et_scalar_name(out->type));
 		et_view_of(&from, tensor);
@@ -96,11 +98,12 @@ static enum et_status run_stack(struct et_kernel_ctx *ctx, struct et_evalue *con
 	return ET_OK;
 }
 
-/* A tensor that is cut along a dimension. Where it lies row after row, a piece of it is runs, equally far apart. */
+/* A tensor that is split along a dimension. If it is row-major, a piece of it is equidistant runs. */
 struct cut {
 	const struct et_tensor *self;
 	size_t dim;
-	size_t n_runs, step_bytes; /* what is outside of the dimension; bytes from one index of it to the next */
+	/* the number of runs (the dimensions outside); bytes from one index of the dimension to the next */
+	size_t n_runs, step_bytes;
 	bool has_runs;
 };
 
@@ -119,9 +122,9 @@ static enum et_status begin_cut(struct et_kernel_ctx *ctx, struct cut *cut, cons
 	return ET_OK;
 }
 
-/* Whether @out is row after row, of the type and already of the sizes that @size indices of the dimension have: in place of it
- * or, where a select leaves it out, without it. */
-static bool takes_runs(const struct cut *cut, const struct et_tensor *out, int64_t size, bool selects)
+/* Whether @out is row-major, has the tensor's type, and already has the sizes of a piece of @size indices (of a select:
+ * without the dimension). */
+static bool can_copy_runs(const struct cut *cut, const struct et_tensor *out, int64_t size, bool selects)
 {
 	const struct et_tensor *self = cut->self;
 	size_t n_dims = self->n_dims;
@@ -138,13 +141,14 @@ static bool takes_runs(const struct cut *cut, const struct et_tensor *out, int64
 	return true;
 }
 
-/* @size indices from @start on into @out, which may be of another type; or one, without its dimension. */
-static enum et_status give_piece(struct et_kernel_ctx *ctx, const struct cut *cut, int64_t start, int64_t size,
+/* Copy @size indices, starting at @start, to @out, which may have another type. @selects: one index, without its
+ * dimension. */
+static enum et_status copy_piece(struct et_kernel_ctx *ctx, const struct cut *cut, int64_t start, int64_t size,
 	bool selects, struct et_tensor *out)
 {
 	struct et_view view;
 	size_t n_bytes = (size_t)size * cut->step_bytes;
-	if (takes_runs(cut, out, size, selects)) {
+	if (can_copy_runs(cut, out, size, selects)) {
 		const uint8_t *from = cut->self->data;
 		if (n_bytes)
 			et_copy_rows(out->data, (ptrdiff_t)n_bytes, from + (size_t)start * cut->step_bytes,
@@ -157,7 +161,7 @@ static enum et_status give_piece(struct et_kernel_ctx *ctx, const struct cut *cu
 		et_view_select(&view, cut->dim, start);
 	else
 		et_view_slice(&view, cut->dim, start, 1, size);
-	return et_give_view_cast(ctx, &view, out);
+	return et_cast_view_to_output(ctx, &view, out);
 }
 
 static enum et_status run_split_sizes(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -171,7 +175,7 @@ static enum et_status run_split_sizes(struct et_kernel_ctx *ctx, struct et_evalu
 	for (size_t i = 0; i < n; i++) {
 		int64_t size = et_list_int(args[1], i);
 		ET_REQUIRE(ctx, size >= 0 && size <= all - at, "the sizes are more than %d", all);
-		ET_TRY(give_piece(ctx, &cut, at, size, false, et_list_tensor(args[3], i)));
+		ET_TRY(copy_piece(ctx, &cut, at, size, false, et_list_tensor(args[3], i)));
 		at += size;
 	}
 	ET_REQUIRE(ctx, at == all, "the sizes are less than %d", all);
@@ -190,7 +194,7 @@ static enum et_status run_split(struct et_kernel_ctx *ctx, struct et_evalue *con
 	ET_REQUIRE(ctx, (int64_t)n == n_pieces, "%lld pieces for %zu outputs", (long long)n_pieces, n);
 	for (size_t i = 0; i < n; i++) {
 		int64_t at = (int64_t)i * piece;
-		ET_TRY(give_piece(ctx, &cut, at, size - at < piece ? size - at : piece, false,
+		ET_TRY(copy_piece(ctx, &cut, at, size - at < piece ? size - at : piece, false,
 			et_list_tensor(args[3], i)));
 	}
 	return ET_OK;
@@ -204,16 +208,16 @@ static enum et_status run_unbind(struct et_kernel_ctx *ctx, struct et_evalue *co
 	int32_t size = cut.self->sizes[cut.dim];
 	ET_REQUIRE(ctx, (size_t)size == n, "%d slices for %zu outputs", size, n);
 	for (size_t i = 0; i < n; i++)
-		ET_TRY(give_piece(ctx, &cut, (int64_t)i, 1, true, et_list_tensor(args[2], i)));
+		ET_TRY(copy_piece(ctx, &cut, (int64_t)i, 1, true, et_list_tensor(args[2], i)));
 	return ET_OK;
 }
 
 enum { PATTERN = 64 }; /* bytes: a whole number of elements of each type */
 
-/* Elements that go into the middle of a larger tensor, whose dimensions lie in the same order: what is in front of and behind
- * them is filled on the way. Dimensions as they lie, the outermost first. */
+/* A smaller tensor copied into the middle of a larger one whose dimensions are in the same order: the margins before
+ * and after it are filled on the way. Dimensions are in memory order, the outermost first. */
 struct margins {
-	size_t n_dims; /* those behind have no margins */
+	size_t n_dims; /* dimensions from here on have no margins */
 	struct {
 		int64_t before, kept, after;
 		int64_t from_step, to_step; /* bytes from one index to the next */
@@ -221,13 +225,13 @@ struct margins {
 	uint64_t pattern[PATTERN / sizeof(uint64_t)];
 };
 
-/* The same element of @bytes again and again. */
+/* One element of @bytes, repeated. */
 static void make_pattern(uint64_t *pattern, const struct et_wide *element, size_t bytes)
 {
-	uint64_t first = element->half[0], second;
+	uint64_t first = element->words[0], second;
 	for (size_t n = bytes; n < sizeof(first); n *= 2)
 		first = (first & (((uint64_t)1 << (8 * n)) - 1)) | first << (8 * n);
-	second = bytes == sizeof(*element) ? element->half[1] : first;
+	second = bytes == sizeof(*element) ? element->words[1] : first;
 	for (size_t i = 0; i < PATTERN / sizeof(first); i += 2) {
 		pattern[i] = first;
 		pattern[i + 1] = second;
@@ -243,19 +247,20 @@ static uint8_t *fill_margin(const struct margins *m, uint8_t *to, int64_t n_byte
 	return to + n_bytes;
 }
 
-static void lay_between(const struct margins *m, size_t k, uint8_t *to, const uint8_t *from)
+static void copy_with_margins(const struct margins *m, size_t k, uint8_t *to, const uint8_t *from)
 {
 	const int64_t from_step = m->dims[k].from_step, to_step = m->dims[k].to_step, kept = m->dims[k].kept;
 	to = fill_margin(m, to, m->dims[k].before * to_step);
 	if (k + 1 == m->n_dims)
 		et_copy_bytes(to, from, (size_t)(kept * to_step));
 	for (int64_t i = 0; k + 1 < m->n_dims && i < kept; i++)
-		lay_between(m, k + 1, to + i * to_step, from + i * from_step);
+		copy_with_margins(m, k + 1, to + i * to_step, from + i * from_step);
 	fill_margin(m, to + kept * to_step, m->dims[k].after * to_step);
 }
 
-/* @from, of which there is something, goes into @out, @before from its start in each dimension. */
-static void copy_between(struct et_tensor *out, const struct et_view *from, const int64_t *before,
+/* Copy @from, which is not empty, into @out, @before from its start in each dimension, and fill the rest with @element.
+ */
+static void pad_and_copy(struct et_tensor *out, const struct et_view *from, const int64_t *before,
 	const struct et_wide *element)
 {
 	struct margins m;
@@ -268,15 +273,15 @@ static void copy_between(struct et_tensor *out, const struct et_view *from, cons
 		m.dims[k].after = out->sizes[d] - before[d] - from->sizes[d];
 		m.dims[k].from_step = from->strides[d] * (int64_t)bytes;
 		m.dims[k].to_step = (int64_t)out->strides[d] * (int64_t)bytes;
-		/* where the whole of a dimension is copied, those around it step over as much in both */
+		/* if a dimension has no margins and the steps outside it are equal in both, it belongs to the run */
 		if (k && (out->sizes[d] != from->sizes[d] || m.dims[k - 1].from_step != m.dims[k - 1].to_step))
 			m.n_dims = k + 1;
 	}
 	make_pattern(m.pattern, element, bytes);
-	lay_between(&m, 0, out->data, from->data);
+	copy_with_margins(&m, 0, out->data, from->data);
 }
 
-/* Padding counts from the last dimension backwards: (before, after), (before, after) …; negative cuts. */
+/* Padding counts from the last dimension backwards: (before, after), (before, after) …; negative padding crops. */
 static enum et_status run_pad(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *self = args[0]->tensor;
@@ -312,7 +317,7 @@ static enum et_status run_pad(struct et_kernel_ctx *ctx, struct et_evalue *const
 		et_view_slice(&to, d, margins[d], 1, kept);
 	}
 	if (self->n_dims && et_view_numel(&from) && !memcmp(self->dim_order, out->dim_order, self->n_dims)) {
-		copy_between(out, &from, margins, &element);
+		pad_and_copy(out, &from, margins, &element);
 		return ET_OK;
 	}
 	et_fill_with(out, &element);
@@ -320,13 +325,14 @@ static enum et_status run_pad(struct et_kernel_ctx *ctx, struct et_evalue *const
 	return ET_OK;
 }
 
-/* Copy self to the output; then src into the part of it that @to has become. */
+/* Scatter: copy self to the output; the caller then changes @to into a part of it, and end_scatter copies the source
+ * there. */
 static enum et_status begin_scatter(struct et_kernel_ctx *ctx, const struct et_tensor *self, struct et_tensor *out,
 	struct et_view *to)
 {
 	struct et_view from;
 	et_view_of(&from, self);
-	ET_TRY(et_give_view(ctx, &from, out));
+	ET_TRY(et_copy_view_to_output(ctx, &from, out));
 	et_view_of(to, out);
 	return ET_OK;
 }
@@ -337,7 +343,7 @@ static enum et_status end_scatter(struct et_kernel_ctx *ctx, const struct et_ten
 	et_view_of(&from, src);
 	ET_REQUIRE(ctx,
 		from.n_dims == to->n_dims && memcmp(from.sizes, to->sizes, from.n_dims * sizeof(from.sizes[0])) == 0,
-		"the source has other sizes than the part it goes to");
+		"the source's sizes differ from those of the part it is written to");
 	return et_view_cast(ctx, to, &from);
 }
 
@@ -376,14 +382,14 @@ static enum et_status run_as_strided_scatter(struct et_kernel_ctx *ctx, struct e
 	return end_scatter(ctx, args[1]->tensor, &to);
 }
 
-/* How much of a row lies on and below the diagonal. */
+/* How many elements of a row are on and below the diagonal. */
 static int64_t lower_part(int64_t row, int64_t width, int64_t diagonal)
 {
 	int64_t n = row + diagonal + 1;
 	return n < 0 ? 0 : n > width ? width : n;
 }
 
-/* Zeros, then row by row what lies on and below the diagonal. */
+/* The output is zeros, then row by row the elements on and below the diagonal are copied. */
 static enum et_status run_tril(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *self = args[0]->tensor;
@@ -394,14 +400,14 @@ static enum et_status run_tril(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	ET_REQUIRE(ctx, self->n_dims >= 2, "the tensor has fewer than 2 dimensions");
 	ET_REQUIRE(ctx, diagonal > -INT32_MAX && diagonal < INT32_MAX, "diagonal %lld", (long long)diagonal);
 	ET_TRY(et_resize_like(ctx, out, self));
-	if (et_tensor_numel(out) == 0) /* of any number of rows */
+	if (et_tensor_numel(out) == 0) /* however many rows it has */
 		return ET_OK;
 	memset(out->data, 0, et_tensor_n_bytes(out));
 	et_view_of(&from, self);
 	et_view_of(&to, out);
 	size_t row_dim = (size_t)from.n_dims - 2;
 	int64_t n_rows = from.sizes[row_dim], width = from.sizes[row_dim + 1];
-	if (et_lie_alike(self, out) && et_dim_order_is_contiguous(out->dim_order, out->n_dims)) {
+	if (et_has_same_layout(self, out) && et_dim_order_is_contiguous(out->dim_order, out->n_dims)) {
 		size_t row_bytes = (size_t)width * et_element_bytes(out), n_bytes = et_tensor_n_bytes(out);
 		int64_t row = 0;
 		for (size_t at = 0; at < n_bytes; at += row_bytes) {

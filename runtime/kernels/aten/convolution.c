@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Convolution in one, two or three dimensions, transposed or not, with groups and dilation, in any dim
- * order.
+/* Convolution in one, two or three dimensions, transposed or not, with groups and dilation, in any dim order.
  *
- * Everything is seen as three-dimensional, missing dimensions having size 1. Four ways through it:
- *     depthwise   one input and one output channel a group: a stencil over whole planes or, channels
+ * Everything is seen as three-dimensional; missing dimensions have size 1. There are four ways:
+ *     depthwise   one input and one output channel for each group: a stencil over whole planes or, in channels
  *                 last, whole pixels multiplied and added;
- *     product     the rest that is not transposed: the weights times a matrix of which each column holds
- *                 the input pixels under the kernel, made panel by panel as et_gemm asks for it;
- *     phases      transposed: the outputs that are a stride apart are a convolution with some of the kernel's
- *                 positions, one of the two above;
- *     plain       double and integers (convolution_reference.c). The tests hold the fast ways against this one.
- * Half and bfloat16 are computed on float copies, but for short sums, which are rounded after each operation as the
- * original does (convolution_fp16.c); and a transposed convolution in 3-D, which PyTorch alone defines, is rounded where
- * PyTorch does: it adds up, in the output, what each kernel position contributes. */
+ *     gemm        all other convolutions that are not transposed: the weight times the im2col matrix, whose columns
+ *                 hold the input pixels under the kernel; its panels are made when et_gemm asks for them;
+ *     subconvs    transposed: the outputs that are a stride apart are a convolution with some of the kernel's
+ *                 positions, which goes one of the two ways above;
+ *     plain       double and integers (convolution_reference.c). The tests compare the fast ways with this one.
+ * fp16 and bf16 are computed on float copies, except for short sums, which are rounded after each operation as in
+ * ExecuTorch (convolution_fp16.c). A transposed convolution in 3-D, which only PyTorch defines, is rounded where
+ * PyTorch does: it adds the contributions of the kernel positions up in the output. */
 #include "runtime/kernels/aten/convolution.h"
 
 #include "runtime/kernels/engine/gemm.h"
@@ -28,21 +27,21 @@ static int64_t kernel_size(const struct et_conv *c)
 
 enum {
 	MAX_TAPS = 1024,
-	PLANE_ROOM = 12288, /* floats of an input band, kept on the stack */
+	PLANE_ROOM = 12288, /* floats of an input band, on the stack */
 	BAND_ROOM = 8192,   /* floats of an output band */
 };
 
-/* How rows of the input are laid out anew so that each kernel position is one fixed distance away from an output
- * position: padded, and with a stride s split into s times s planes of every s-th row and column. A row of the
- * output is then as wide as a row of such a plane; what stands beyond its real width is not used. */
+/* A copy of input rows in which each kernel position is a fixed distance from an output position. It is padded, and a
+ * stride s splits it into s times s planes of every s-th row and column. An output row is then as wide as a row of such
+ * a plane; elements beyond its real width are not used. */
 struct layout {
 	int64_t width, height; /* of one such plane, for the whole input */
 	int64_t reach;         /* rows of a plane that one output row needs */
 	size_t n_taps;
-	bool is_input; /* the input itself already is that plane */
+	bool is_input; /* the input itself is already such a plane */
 };
 
-/* Kernel position @k of @d: which of the planes, and how far into it. */
+/* Kernel position @k of dimension @d: which plane it reads, and at which distance. */
 static int64_t plane_of(const struct et_conv *c, size_t d, int64_t k)
 {
 	return k * c->dilation[d] % c->stride[d];
@@ -56,14 +55,14 @@ static int64_t step_of(const struct et_conv *c, size_t d, int64_t k)
 static bool make_layout(const struct et_conv *c, struct layout *l)
 {
 	l->n_taps = (size_t)(c->kernel[1] * c->kernel[2]);
-	/* One plane deep; a piece of a transposed one may be deeper than its input. */
+	/* Only one plane deep; a subconv of a transposed convolution may be deeper than its input. */
 	if (c->kernel[0] != 1 || c->in[0] != 1 || c->padding[0] != 0 || c->out[0] != 1 || l->n_taps > MAX_TAPS ||
 		c->stride[1] > PLANE_ROOM || c->stride[2] > PLANE_ROOM)
 		return false;
 	l->reach = step_of(c, 1, c->kernel[1] - 1) + 1;
 	l->width = c->out[2] + step_of(c, 2, c->kernel[2] - 1);
 	l->height = c->out[1] + l->reach - 1;
-	/* The piece that a transposed one is made of may reach over the end of its input, or leave some of it. */
+	/* The subconv of a transposed convolution may reach beyond its input's end, or not use all of it. */
 	l->is_input = c->stride[1] == 1 && c->stride[2] == 1 && c->padding[1] == 0 && c->padding[2] == 0 &&
 		      c->x.strides[3] == c->in[2] && l->width <= c->in[2] && l->height <= c->in[1] &&
 		      c->in[2] <= BAND_ROOM;
@@ -71,9 +70,9 @@ static bool make_layout(const struct et_conv *c, struct layout *l)
 	       l->reach * l->width * c->stride[1] * c->stride[2] <= PLANE_ROOM;
 }
 
-/* Lay out what output rows [first, first + n_rows) need of one channel; a plane is @plane_rows high. */
-static void lay_out(const struct et_conv *c, const struct layout *l, const float *x, int64_t first, int64_t plane_rows,
-	float *planes)
+/* Copy the rows of one channel that output rows [first, first + n_rows) need; a plane has @plane_rows rows. */
+static void copy_rows(const struct et_conv *c, const struct layout *l, const float *x, int64_t first,
+	int64_t plane_rows, float *planes)
 {
 	for (int64_t p = 0; p < c->stride[1] * c->stride[2]; p++) {
 		int64_t ph = p / c->stride[2], pw = p % c->stride[2];
@@ -104,7 +103,7 @@ static void depthwise_plane(const struct et_conv *c, const struct layout *l, con
 		if (l->is_input)
 			from = x + first * c->in[2];
 		else
-			lay_out(c, l, x, first, plane_rows, planes);
+			copy_rows(c, l, x, first, plane_rows, planes);
 		for (size_t t = 0; t < l->n_taps; t++) {
 			int64_t kh = (int64_t)t / c->kernel[2], kw = (int64_t)t % c->kernel[2];
 			int64_t plane = plane_of(c, 1, kh) * c->stride[2] + plane_of(c, 2, kw);
@@ -117,7 +116,7 @@ static void depthwise_plane(const struct et_conv *c, const struct layout *l, con
 	}
 }
 
-/* Planes [begin, end) of batch times channel, width innermost. */
+/* Planes [begin, end) of batch times channel; width is the innermost dimension. */
 static void run_depthwise_planes(void *arg, size_t begin, size_t end)
 {
 	const struct et_conv *c = arg;
@@ -133,7 +132,7 @@ static void run_depthwise_planes(void *arg, size_t begin, size_t end)
 	}
 }
 
-/* Pixels [begin, end) of batch times space, channels innermost. The weight's strides put it (kernel, channel). */
+/* Pixels [begin, end) of batch times space; channels are innermost. The weight is in the order (kernel, channel). */
 static void run_depthwise_pixels(void *arg, size_t begin, size_t end)
 {
 	const struct et_conv *c = arg;
@@ -164,17 +163,16 @@ static void run_depthwise_pixels(void *arg, size_t begin, size_t end)
 	}
 }
 
-/* --- as a product --------------------------------------------------------------------------------- */
+/* --- gemm ----------------------------------------------------------------------------------------- */
 
-/* The pixels under the kernel, of one batch and group: row k is (channel, kernel position), columns are
- * output positions. */
-struct columns {
+/* The im2col matrix of one batch item and group: row k is (channel, kernel position), columns are output positions. */
+struct im2col {
 	const struct et_conv *c;
 	const float *x;
-	bool is_pointwise; /* kernel of one, no stride, no padding: column j is pixel j */
+	bool is_pointwise; /* a kernel of 1 without stride and padding: column j is pixel j */
 };
 
-static void pointwise_panel(const struct columns *b, size_t first_k, size_t n_k, size_t first_column, size_t n_columns,
+static void pointwise_panel(const struct im2col *b, size_t first_k, size_t n_k, size_t first_column, size_t n_columns,
 	float *panel, size_t width)
 {
 	const struct et_view *x = &b->c->x;
@@ -190,12 +188,12 @@ static void pointwise_panel(const struct columns *b, size_t first_k, size_t n_k,
 	}
 }
 
-static void columns_panel(const void *arg, size_t first_k, size_t n_k, size_t first_column, size_t n_columns,
+static void im2col_panel(const void *arg, size_t first_k, size_t n_k, size_t first_column, size_t n_columns,
 	float *panel, size_t width)
 {
-	const struct columns *b = arg;
+	const struct im2col *b = arg;
 	const struct et_conv *c = b->c;
-	int64_t at[ET_TILE_MAX_COLUMNS][ET_CONV_SPACE]; /* input position of kernel position 0, may lie outside */
+	int64_t at[ET_TILE_MAX_COLUMNS][ET_CONV_SPACE]; /* input position for kernel position 0; may be outside */
 	bool is_row = true;
 	if (b->is_pointwise) {
 		pointwise_panel(b, first_k, n_k, first_column, n_columns, panel, width);
@@ -225,7 +223,7 @@ static void columns_panel(const void *arg, size_t first_k, size_t n_k, size_t fi
 		}
 		for (size_t j = 0; j < n_columns; j++) {
 			int64_t d = at[j][0] + kd, h = at[j][1] + kh, w = at[j][2] + kw;
-			/* One comparison each: what is negative is large as unsigned. */
+			/* One comparison each: a negative number is large as unsigned. */
 			bool is_inside = (uint64_t)d < (uint64_t)c->in[0] && (uint64_t)h < (uint64_t)c->in[1] &&
 					 (uint64_t)w < (uint64_t)c->in[2];
 			panel[j] = is_inside ? plane[d * c->x.strides[2] + h * c->x.strides[3] + w * c->x.strides[4]]
@@ -241,25 +239,25 @@ static bool is_pointwise(const struct et_conv *c)
 		if (c->kernel[d] != 1 || c->stride[d] != 1 || c->padding[d] != 0 || c->out[d] != c->in[d])
 			return false;
 	}
-	/* Pixels one after the other at equal distances. */
+	/* The pixels are equidistant. */
 	return (c->in[1] == 1 || x[3] == c->in[2] * x[4]) && (c->in[0] == 1 || x[2] == c->in[1] * c->in[2] * x[4]);
 }
 
-/* Whether the output's pixels, too, lie at equal distances: true of both dim orders that exist. */
-static bool has_even_pixels(const struct et_conv *c)
+/* Whether the output's pixels are equidistant too, as in both dim orders that exist. */
+static bool has_equidistant_pixels(const struct et_conv *c)
 {
 	const int64_t *y = c->y.strides;
 	return (c->out[1] == 1 || y[3] == c->out[2] * y[4]) && (c->out[0] == 1 || y[2] == c->out[1] * c->out[2] * y[4]);
 }
 
-static void run_product(struct et_kernel_ctx *ctx, const struct et_conv *c, float *begin)
+static void run_gemm(struct et_kernel_ctx *ctx, const struct et_conv *c, float *begin)
 {
 	size_t n_k = (size_t)(c->in_channels * kernel_size(c));
 	for (int64_t i = 0; i < c->n_groups * c->out_channels; i++)
 		begin[i] = c->bias ? ((const float *)c->bias->data)[i * c->bias->strides[0]] : 0;
 	for (int64_t n = 0; n < c->n_batch; n++) {
 		for (int64_t group = 0; group < c->n_groups; group++) {
-			struct columns columns = {
+			struct im2col columns = {
 				c,
 				(const float *)c->x.data + n * c->x.strides[0] +
 					group * c->in_channels * c->x.strides[1],
@@ -272,13 +270,13 @@ static void run_product(struct et_kernel_ctx *ctx, const struct et_conv *c, floa
 				.a = (const float *)c->weight.data + group * c->out_channels * c->weight.strides[0],
 				.a_row = c->weight.strides[0],
 				.a_col = 1,
-				.panel = columns_panel,
+				.panel = im2col_panel,
 				.b = &columns,
 				.c = (float *)c->y.data + n * c->y.strides[0] +
 				     group * c->out_channels * c->y.strides[1],
 				.c_row = c->y.strides[1],
 				.c_col = c->y.strides[4],
-				.begin = begin + group * c->out_channels,
+				.init = begin + group * c->out_channels,
 			};
 			et_gemm(ctx->compute, &gemm);
 		}
@@ -287,22 +285,16 @@ static void run_product(struct et_kernel_ctx *ctx, const struct et_conv *c, floa
 
 /* --- choosing ------------------------------------------------------------------------------------- */
 
-/* @view as elements of @type; row-major too if @is_dense. A copy in scratch where it is not so yet. */
+/* @view as elements of @type, also row-major if @is_dense: itself, or a copy in scratch memory. */
 static enum et_status prepare(struct et_kernel_ctx *ctx, struct et_view *view, enum et_scalar_type type, bool is_dense)
 {
 	struct et_view copy;
-	int64_t stride = 1;
-	et_view_clone(&copy, view);
-	bool fits = view->type == type;
-	for (size_t d = view->n_dims; d-- > 0;) {
-		fits &= !is_dense || view->sizes[d] == 1 || view->strides[d] == stride;
-		copy.strides[d] = stride;
-		stride *= view->sizes[d];
-	}
-	if (fits)
+	size_t numel;
+	if (view->type == type && (!is_dense || et_views_are_dense(view, view, &numel)))
 		return ET_OK;
+	et_view_clone(&copy, view);
 	copy.type = (uint8_t)type;
-	copy.data = et_kernel_scratch(ctx, (size_t)stride * et_scalar_size(type) + 1);
+	copy.data = et_kernel_scratch(ctx, et_view_set_row_major(&copy) * et_scalar_size(type) + 1);
 	if (!copy.data)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	ET_TRY(et_view_cast(ctx, &copy, view));
@@ -330,13 +322,13 @@ static enum et_status run_float(struct et_kernel_ctx *ctx, struct et_conv *c)
 		if (!begin)
 			return ET_E_MEMORY_ALLOCATION_FAILED;
 		ET_TRY(prepare(ctx, &c->weight, ET_FLOAT32, true));
-		run_product(ctx, c, begin);
+		run_gemm(ctx, c, begin);
 	}
 	return ET_OK;
 }
 
-/* Where there is nothing to multiply. */
-static enum et_status give_bias(struct et_kernel_ctx *ctx, const struct et_view *to, const struct et_view *bias)
+/* Nothing to multiply: the output is the bias. */
+static enum et_status fill_with_bias(struct et_kernel_ctx *ctx, const struct et_view *to, const struct et_view *bias)
 {
 	static const uint64_t zero;
 	struct et_view from;
@@ -350,15 +342,15 @@ static enum et_status give_bias(struct et_kernel_ctx *ctx, const struct et_view 
 
 /* --- transposed ----------------------------------------------------------------------------------- */
 
-enum { MAX_PHASES = 256, NEAR_BYTES = 256 << 10, LEAST_TRANSPOSED = 32 };
+enum { MAX_SUBCONVS = 256, CACHE_BYTES = 256 << 10, MIN_TRANSPOSED = 32 };
 
-/* The outputs first, first + stride … of one dimension. They meet every @step-th kernel position, of which there are
- * @n_taps: seen from @last downwards these lie @dilation apart in the input, the first of them at @at. */
-struct phase {
+/* A subconv in one dimension: the outputs first, first + stride …. They use every @step-th kernel position, @n_taps in
+ * all. Counted down from @last, these are @dilation apart in the input, the first of them at @at. */
+struct subconv {
 	int64_t first, n, last, step, n_taps, dilation, at;
 };
 
-static struct phase phase_of(const struct et_conv *c, size_t d, int64_t first)
+static struct subconv subconv_of(const struct et_conv *c, size_t d, int64_t first)
 {
 	int64_t common = c->stride[d], rest = c->dilation[d];
 	while (rest) {
@@ -366,7 +358,7 @@ static struct phase phase_of(const struct et_conv *c, size_t d, int64_t first)
 		common = rest;
 		rest = left;
 	}
-	struct phase p = { .first = first,
+	struct subconv p = { .first = first,
 		.n = (c->out[d] - first + c->stride[d] - 1) / c->stride[d],
 		.step = c->stride[d] / common,
 		.dilation = c->dilation[d] / common };
@@ -380,42 +372,39 @@ static struct phase phase_of(const struct et_conv *c, size_t d, int64_t first)
 	return p;
 }
 
-/* The kernel positions that @phases meet, the last one first, as a weight that is not transposed. */
-static void transpose_weight(const struct et_conv *c, const struct phase *phases, struct et_view *to)
+/* The kernel positions of @subconvs, in reverse order, as the weight of a convolution that is not transposed. */
+static void transpose_weight(const struct et_conv *c, const struct subconv *subconvs, struct et_view *to)
 {
-	int64_t stride = 1;
 	struct et_view from, grouped;
 	et_view_begin(&from, c->weight.data, c->weight.type);
 	et_view_insert(&from, 0, c->n_groups, c->in_channels * c->weight.strides[0]);
 	et_view_insert(&from, 1, c->out_channels, c->weight.strides[1]);
 	et_view_insert(&from, 2, c->in_channels, c->weight.strides[0]);
 	for (size_t d = 0; d < ET_CONV_SPACE; d++) {
-		from.data += phases[d].last * c->weight.strides[2 + d] * (int64_t)sizeof(float);
-		et_view_insert(&from, 3 + d, phases[d].n_taps, -phases[d].step * c->weight.strides[2 + d]);
+		from.data += subconvs[d].last * c->weight.strides[2 + d] * (int64_t)sizeof(float);
+		et_view_insert(&from, 3 + d, subconvs[d].n_taps, -subconvs[d].step * c->weight.strides[2 + d]);
 	}
 	et_view_clone(&grouped, &from);
 	grouped.data = to->data;
-	for (size_t d = grouped.n_dims; d-- > 0; stride *= grouped.sizes[d])
-		grouped.strides[d] = stride;
+	et_view_set_row_major(&grouped);
 	et_view_copy(&grouped, &from);
 	to->sizes[0] = c->n_groups * c->out_channels;
 	memcpy(to->sizes + 1, grouped.sizes + 2, (1 + ET_CONV_SPACE) * sizeof(*to->sizes));
 	memcpy(to->strides, grouped.strides + 1, (2 + ET_CONV_SPACE) * sizeof(*to->strides));
 }
 
-/* @weight and @room are large enough for any phase's. */
-static enum et_status run_phase(struct et_kernel_ctx *ctx, const struct et_conv *c, const struct phase *phases,
+/* @weight and @room are large enough for any subconv. */
+static enum et_status run_subconv(struct et_kernel_ctx *ctx, const struct et_conv *c, const struct subconv *subconvs,
 	uint8_t *weight, uint8_t *room)
 {
 	struct et_conv part = *c;
 	struct et_view to;
-	int64_t stride = 1;
 	et_view_clone(&to, &c->y);
 	bool has_none = false;
 	part.is_transposed = false;
 	part.weight.data = weight;
 	for (size_t d = 0; d < ET_CONV_SPACE; d++) {
-		const struct phase *p = &phases[d];
+		const struct subconv *p = &subconvs[d];
 		int64_t skipped = p->at > 0 ? p->at : 0;
 		has_none |= p->n_taps == 0 || skipped >= c->in[d];
 		part.x.data += has_none ? 0 : skipped * c->x.strides[2 + d] * (int64_t)sizeof(float);
@@ -430,73 +419,72 @@ static enum et_status run_phase(struct et_kernel_ctx *ctx, const struct et_conv 
 		to.sizes[2 + d] = p->n;
 	}
 	if (has_none)
-		return give_bias(ctx, &to, c->bias);
-	transpose_weight(c, phases, &part.weight);
+		return fill_with_bias(ctx, &to, c->bias);
+	transpose_weight(c, subconvs, &part.weight);
 	et_view_clone(&part.y, &to);
 	part.y.data = room;
-	for (size_t d = to.n_dims; d-- > 0; stride *= to.sizes[d])
-		part.y.strides[d] = stride;
+	et_view_set_row_major(&part.y);
 	ET_TRY(run_float(ctx, &part));
 	et_view_copy(&to, &part.y);
 	return ET_OK;
 }
 
-/* How many phases there are in dimension @d. */
-static int64_t n_phases(const struct et_conv *c, size_t d)
+/* The number of subconvs in dimension @d. */
+static int64_t n_subconvs(const struct et_conv *c, size_t d)
 {
 	return c->stride[d] < c->out[d] ? c->stride[d] : c->out[d];
 }
 
-static bool has_phases(const struct et_conv *c)
+static bool has_few_subconvs(const struct et_conv *c)
 {
 	int64_t n = 1;
-	for (size_t d = 0; d < ET_CONV_SPACE && n <= MAX_PHASES; d++)
-		n *= n_phases(c, d);
-	return n <= MAX_PHASES && !c->rounds_parts && !c->rounds_all;
+	for (size_t d = 0; d < ET_CONV_SPACE && n <= MAX_SUBCONVS; d++)
+		n *= n_subconvs(c, d);
+	return n <= MAX_SUBCONVS && !c->rounds_parts && !c->rounds_all;
 }
 
-/* Weights of one output channel in the largest phase. */
+/* Weights of one output channel in the largest subconv. */
 static int64_t most_taps(const struct et_conv *c)
 {
 	int64_t n = c->in_channels;
 	for (size_t d = 0; d < ET_CONV_SPACE; d++) {
-		int64_t step = phase_of(c, d, 0).step;
+		int64_t step = subconv_of(c, d, 0).step;
 		n *= (c->kernel[d] + step - 1) / step;
 	}
 	return n;
 }
 
-/* How many output channels have their weights turned at once: as many as stay in the second cache, since all of them would be
- * memory beside the model's own. */
-static int64_t n_transposed(const struct et_conv *c)
+/* How many output channels get their weights transposed at once: as many as fit the second-level cache. Transposing all
+ * of them would need memory beside the model's own. */
+static int64_t n_channels_transposed(const struct et_conv *c)
 {
-	int64_t n = NEAR_BYTES / (most_taps(c) * (int64_t)sizeof(float) + 1);
-	n = n < LEAST_TRANSPOSED ? LEAST_TRANSPOSED : n - n % LEAST_TRANSPOSED;
+	int64_t n = CACHE_BYTES / (most_taps(c) * (int64_t)sizeof(float) + 1);
+	n = n < MIN_TRANSPOSED ? MIN_TRANSPOSED : n - n % MIN_TRANSPOSED;
 	return c->n_groups == 1 && c->in_channels > 1 && n < c->out_channels ? n : c->out_channels;
 }
 
-/* Output channels @first to @first + @n, of the only group unless they are all; @bias: room for theirs. */
+/* Output channels @first to @first + @n of the only group, or all channels; @bias: room for their bias. */
 static struct et_conv channels_of(const struct et_conv *c, int64_t first, int64_t n, struct et_view *bias)
 {
-	struct et_conv some = *c;
+	struct et_conv part = *c;
 	if (n == c->out_channels)
-		return some;
-	some.out_channels = some.weight.sizes[1] = some.y.sizes[1] = n;
-	some.weight.data += first * c->weight.strides[1] * (int64_t)sizeof(float);
-	some.y.data += first * c->y.strides[1] * (int64_t)sizeof(float);
+		return part;
+	part.out_channels = part.weight.sizes[1] = part.y.sizes[1] = n;
+	part.weight.data += first * c->weight.strides[1] * (int64_t)sizeof(float);
+	part.y.data += first * c->y.strides[1] * (int64_t)sizeof(float);
 	if (c->bias) {
 		*bias = *c->bias;
 		bias->sizes[0] = n;
 		bias->data += first * bias->strides[0] * (int64_t)sizeof(float);
-		some.bias = bias;
+		part.bias = bias;
 	}
-	return some;
+	return part;
 }
 
-static enum et_status run_phases(struct et_kernel_ctx *ctx, const struct et_conv *c)
+static enum et_status run_subconvs(struct et_kernel_ctx *ctx, const struct et_conv *c)
 {
-	struct phase phases[ET_CONV_SPACE];
-	const int64_t n_most = n_transposed(c), n_channels = c->n_groups * n_most;
+	struct subconv subconvs[ET_CONV_SPACE];
+	const int64_t n_most = n_channels_transposed(c), n_channels = c->n_groups * n_most;
 	uint8_t *weight = et_kernel_scratch(ctx, (size_t)(n_channels * most_taps(c)) * sizeof(float) + 1);
 	uint8_t *room = et_kernel_scratch(ctx,
 		(size_t)(c->n_batch * n_channels * c->out[0] * c->out[1] * c->out[2]) * sizeof(float) + 1);
@@ -505,14 +493,14 @@ static enum et_status run_phases(struct et_kernel_ctx *ctx, const struct et_conv
 	for (int64_t first = 0, n; first < c->out_channels; first += n) {
 		struct et_view bias;
 		n = c->out_channels - first < n_most ? c->out_channels - first : n_most;
-		const struct et_conv some = channels_of(c, first, n, &bias);
-		for (int64_t i = 0; i < n_phases(c, 0) * n_phases(c, 1) * n_phases(c, 2); i++) {
+		const struct et_conv part = channels_of(c, first, n, &bias);
+		for (int64_t i = 0; i < n_subconvs(c, 0) * n_subconvs(c, 1) * n_subconvs(c, 2); i++) {
 			int64_t rest = i;
 			for (size_t d = 0; d < ET_CONV_SPACE; d++) {
-				phases[d] = phase_of(c, d, rest % n_phases(c, d));
-				rest /= n_phases(c, d);
+				subconvs[d] = subconv_of(c, d, rest % n_subconvs(c, d));
+				rest /= n_subconvs(c, d);
 			}
-			ET_TRY(run_phase(ctx, &some, phases, weight, room));
+			ET_TRY(run_subconv(ctx, &part, subconvs, weight, room));
 		}
 	}
 	return ET_OK;
@@ -533,7 +521,7 @@ static enum et_status run_half(struct et_kernel_ctx *ctx, const struct et_conv *
 	return ET_OK;
 }
 
-/* On elements of @type, which the result is converted from. */
+/* Compute in @type; the result is converted from it. */
 static enum et_status run_as(struct et_kernel_ctx *ctx, const struct et_conv *given, const struct et_view *bias,
 	enum et_scalar_type type)
 {
@@ -548,24 +536,19 @@ static enum et_status run_as(struct et_kernel_ctx *ctx, const struct et_conv *gi
 		c.bias = &start;
 	}
 	if (y->type != type) {
-		int64_t stride = 1;
-		for (size_t d = y->n_dims; d-- > 0;) {
-			c.y.strides[d] = stride;
-			stride *= y->sizes[d];
-		}
 		c.y.type = (uint8_t)type;
-		c.y.data = et_kernel_scratch(ctx, (size_t)stride * et_scalar_size(type) + 1);
+		c.y.data = et_kernel_scratch(ctx, et_view_set_row_major(&c.y) * et_scalar_size(type) + 1);
 		if (!c.y.data)
 			return ET_E_MEMORY_ALLOCATION_FAILED;
 	}
 	if (type == ET_FLOAT32)
-		ET_TRY(c.is_transposed ? run_phases(ctx, &c) : run_float(ctx, &c));
+		ET_TRY(c.is_transposed ? run_subconvs(ctx, &c) : run_float(ctx, &c));
 	else
 		et_parallel_for(ctx->compute, et_conv_plain, &c, (size_t)(c.n_batch * c.n_groups * c.out_channels), 1);
 	return y->type == type ? ET_OK : et_view_cast(ctx, y, &c.y);
 }
 
-/* Whether the output holds a NaN; it is one stretch of memory in every dim order. */
+/* Whether the output holds a NaN. Its memory is dense in every dim order. */
 static bool has_nan(const struct et_view *y)
 {
 	size_t numel = et_view_numel(y), n_nan = 0;
@@ -576,7 +559,7 @@ static bool has_nan(const struct et_view *y)
 	return n_nan > 0;
 }
 
-/* Whether there is so little to multiply that making phases ready takes longer. */
+/* Whether the multiplications take less time than preparing subconvs. */
 static bool is_small(const struct et_conv *c)
 {
 	enum { SMALL = 1024 };
@@ -585,29 +568,23 @@ static bool is_small(const struct et_conv *c)
 	       weights * pixels * (size_t)c->n_batch <= SMALL;
 }
 
-/* The fast ways multiply padding, too: zero times an infinite weight is a NaN that the operator does not have. It is
- * rare enough for all of it to be computed again. */
+/* The fast ways multiply padding too: zero times an infinite weight is a NaN that the operator does not have. It is
+ * rare enough that everything is then computed again. */
 static enum et_status run(struct et_kernel_ctx *ctx, const struct et_conv *c, const struct et_view *bias)
 {
-	enum et_class compute_class = et_class_of(c->y.type);
+	enum et_compute_class compute_class = et_class_of(c->y.type);
 	if (kernel_size(c) == 0 || c->in_channels == 0 || c->in[0] == 0 || c->in[1] == 0 || c->in[2] == 0)
-		return give_bias(ctx, &c->y, bias);
+		return fill_with_bias(ctx, &c->y, bias);
 	if (compute_class == ET_I64)
 		return run_as(ctx, c, bias, ET_INT64);
 	if (c->rounds_all)
 		return run_half(ctx, c, bias);
-	if (compute_class != ET_F32 || (c->is_transposed ? is_small(c) || !has_phases(c) : !has_even_pixels(c)))
+	if (compute_class != ET_F32 ||
+		(c->is_transposed ? is_small(c) || !has_few_subconvs(c) : !has_equidistant_pixels(c)))
 		return run_as(ctx, c, bias, ET_FLOAT64);
 	ET_TRY(run_as(ctx, c, bias, ET_FLOAT32));
 	bool is_padded = c->is_transposed || c->padding[0] || c->padding[1] || c->padding[2];
 	return is_padded && has_nan(&c->y) ? run_as(ctx, c, bias, ET_FLOAT64) : ET_OK;
-}
-
-/* Item @d of stride, padding …: one number may stand for all. */
-static int64_t setting(const struct et_evalue *list, size_t d, int64_t otherwise)
-{
-	size_t n = et_list_len(list);
-	return n == 0 ? otherwise : et_list_int(list, d < n ? d : n - 1);
 }
 
 static enum et_status read_space(struct et_kernel_ctx *ctx, struct et_conv *c, struct et_evalue *const *args,
@@ -615,10 +592,10 @@ static enum et_status read_space(struct et_kernel_ctx *ctx, struct et_conv *c, s
 {
 	for (size_t d = 0; d < n_space; d++) {
 		size_t at = ET_CONV_SPACE - n_space + d;
-		int64_t extra = c->is_transposed ? setting(args[7], d, 0) : 0;
-		c->stride[at] = setting(args[3], d, 1);
-		c->padding[at] = setting(args[4], d, 0);
-		c->dilation[at] = setting(args[5], d, 1);
+		int64_t extra = c->is_transposed ? et_list_int_or(args[7], d, 0) : 0;
+		c->stride[at] = et_list_int_or(args[3], d, 1);
+		c->padding[at] = et_list_int_or(args[4], d, 0);
+		c->dilation[at] = et_list_int_or(args[5], d, 1);
 		ET_REQUIRE(ctx,
 			c->stride[at] > 0 && c->stride[at] < INT32_MAX && c->dilation[at] > 0 &&
 				c->dilation[at] < INT32_MAX && c->padding[at] >= 0 && c->padding[at] < INT32_MAX &&
@@ -628,7 +605,7 @@ static enum et_status read_space(struct et_kernel_ctx *ctx, struct et_conv *c, s
 		int64_t reach = c->dilation[at] * (c->kernel[at] - 1) + 1, room = c->in[at] + 2 * c->padding[at];
 		if (c->is_transposed)
 			c->out[at] = (c->in[at] - 1) * c->stride[at] - 2 * c->padding[at] + reach + extra;
-		else /* 1, too, where less than a stride is lacking: the quotient is 0 then, not -1 */
+		else /* also 1 if less than a stride is missing: the quotient is then 0, not -1 */
 			c->out[at] = (room - reach) / c->stride[at] + 1;
 		ET_REQUIRE(ctx, c->out[at] > 0, "a kernel of %lld does not fit an input of %lld",
 			(long long)c->kernel[at], (long long)c->in[at]);
@@ -637,11 +614,11 @@ static enum et_status read_space(struct et_kernel_ctx *ctx, struct et_conv *c, s
 	return ET_OK;
 }
 
-/* Whether an output padding reaches its stride. */
+/* Whether an output padding is at least as large as the stride. */
 static bool has_wide_padding(const struct et_conv *c, const struct et_evalue *output_padding)
 {
 	for (size_t d = 0; d < ET_CONV_SPACE; d++) {
-		if (setting(output_padding, d, 0) >= c->stride[d])
+		if (et_list_int_or(output_padding, d, 0) >= c->stride[d])
 			return true;
 	}
 	return false;
@@ -688,17 +665,17 @@ static enum et_status run_convolution(struct et_kernel_ctx *ctx, struct et_evalu
 	c.rounds_all = x->n_dims < 5 && et_type_is_half(c.type) && c.in_channels <= ET_HALF_TERMS &&
 		       kernel_size(&c) <= ET_HALF_TERMS / (c.in_channels ? c.in_channels : 1);
 	sizes[0] = c.n_batch;
-	/* nothing comes of nothing, as in the original */
+	/* no input channels give no output channels, as in ExecuTorch */
 	sizes[1] = x->sizes[1] ? c.out_channels * groups : 0;
 	ET_TRY(read_space(ctx, &c, args, (size_t)x->n_dims - 2, sizes));
-	/* bfloat16: where the output is padded by no less than a stride; PyTorch leaves all others to a library. */
+	/* bf16: only if the output padding is at least a stride; for all others PyTorch uses a library. */
 	c.rounds_parts = c.is_transposed && x->n_dims == 5 &&
 			 (c.type == ET_FLOAT16 || (c.type == ET_BFLOAT16 && has_wide_padding(&c, args[7])));
 	if (!et_is_none(args[2])) {
 		et_view_of(&bias, args[2]->tensor);
 		ET_REQUIRE(ctx,
 			bias.n_dims == 1 && bias.sizes[0] == c.out_channels * groups && et_loader(bias.type, ET_F64),
-			"a bias that is not one number for each of %lld channels",
+			"the bias must have one number for each of %lld channels",
 			(long long)(c.out_channels * groups));
 	}
 	ET_TRY(et_resize(ctx, out, sizes, x->n_dims));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* convolution_backward: the gradients of a convolution's input, weight and bias.
  *
- * The only training operator besides max pooling's: double throughout, row by row of what each position of the
- * kernel met. Not transposed ones, as in the original. */
+ * It is the only training operator besides max pooling's. All is computed in double, row by row for each position of
+ * the kernel. Transposed convolutions are refused, as in ExecuTorch. */
 #include "runtime/kernels/simd/span_ukernels.h"
 #include "runtime/kernels/engine/index_copy.h"
 #include "runtime/kernels/kernels.h"
@@ -14,8 +14,8 @@ struct backward {
 	double *grad_x, *grad_weight, *grad_bias; /* NULL: not wanted */
 };
 
-/* The outputs [first, end) that meet the input at kernel position @k of dimension @d. */
-static void find_meeting(const struct backward *b, size_t d, int64_t k, int64_t *ret_first, int64_t *ret_end)
+/* The outputs [first, end) for which kernel position @k of dimension @d lies inside the input. */
+static void find_inside(const struct backward *b, size_t d, int64_t k, int64_t *ret_first, int64_t *ret_end)
 {
 	const int64_t stride = b->stride[d], from = k * b->dilation[d] - b->padding[d], last = b->in[d] - 1 - from;
 	const int64_t end = last < 0 ? 0 : last / stride + 1;
@@ -26,8 +26,8 @@ static void find_meeting(const struct backward *b, size_t d, int64_t k, int64_t 
 static double sum_products(const double *a, const double *b, int64_t step, int64_t n)
 {
 	enum { LANES = 4 };
-	typedef double thread_sets __attribute__((vector_size(LANES * sizeof(double))));
-	thread_sets sums = { 0 }, left, right;
+	typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
+	lanes sums = { 0 }, left, right;
 	double sum = 0;
 	int64_t i = 0;
 	for (; step == 1 && i + LANES <= n; i += LANES) {
@@ -40,8 +40,8 @@ static double sum_products(const double *a, const double *b, int64_t step, int64
 	return sum + ((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-/* What a row of @n outputs of each channel of a group took part in: @grad is the first one's, @pixel where it meets the
- * input, @factor its weight. */
+/* Add the contributions of a row of @n outputs of each channel of a group. @grad: the first channel's gradients;
+ * @pixel: the offset of the row's first input; @factor: the offset of the first channel's weight. */
 static void add_row(const struct backward *b, const double *grad, int64_t pixel, int64_t factor, int64_t n)
 {
 	const int64_t plane = b->out[0] * b->out[1], filter = b->in_channels * b->kernel[0] * b->kernel[1],
@@ -57,14 +57,14 @@ static void add_row(const struct backward *b, const double *grad, int64_t pixel,
 	}
 }
 
-/* One input channel of one batch and one position of the kernel. */
+/* One input channel of one batch item and one position of the kernel. */
 static void add_gradients(const struct backward *b, int64_t n, int64_t channel, int64_t kh, int64_t kw)
 {
 	const int64_t group = channel / b->in_channels, c = channel % b->in_channels,
 		      first_out = group * b->out_channels, channels = b->n_groups * b->out_channels;
 	int64_t h, w, end_h, end_w;
-	find_meeting(b, 0, kh, &h, &end_h);
-	find_meeting(b, 1, kw, &w, &end_w);
+	find_inside(b, 0, kh, &h, &end_h);
+	find_inside(b, 1, kw, &w, &end_w);
 	for (; h < end_h && w < end_w; h++) {
 		const int64_t at_h = h * b->stride[0] - b->padding[0] + kh * b->dilation[0],
 			      at_w = w * b->stride[1] - b->padding[1] + kw * b->dilation[1];
@@ -78,7 +78,7 @@ static void run_backward(const struct backward *b)
 {
 	const int64_t channels = b->n_groups * b->out_channels, in_channels = b->n_groups * b->in_channels,
 		      plane = b->out[0] * b->out[1], kernel = b->kernel[0] * b->kernel[1];
-	if (b->n_batch * channels * plane == 0) /* of which there may be any number of batches */
+	if (b->n_batch * channels * plane == 0) /* however many batch items there are */
 		return;
 	for (int64_t i = 0; i < b->n_batch * in_channels * kernel; i++)
 		add_gradients(b, i / kernel / in_channels, i / kernel % in_channels, i % kernel / b->kernel[1],
@@ -89,13 +89,7 @@ static void run_backward(const struct backward *b)
 	}
 }
 
-static int64_t setting(const struct et_evalue *list, size_t d, int64_t otherwise)
-{
-	size_t n = et_list_len(list);
-	return n == 0 ? otherwise : et_list_int(list, d < n ? d : n - 1);
-}
-
-/* Zeroed doubles in the shape of @like. */
+/* Zeroed doubles with the sizes of @like. */
 static double *new_gradient(struct et_kernel_ctx *ctx, const struct et_tensor *like, struct et_view *ret_view)
 {
 	double *gradient = et_local_copy(ctx, like, ET_FLOAT64, ret_view);
@@ -104,8 +98,8 @@ static double *new_gradient(struct et_kernel_ctx *ctx, const struct et_tensor *l
 	return gradient;
 }
 
-/* grad, input, weight, bias sizes or None, stride, padding, dilation, transposed, output padding, groups, which
- * gradients are wanted > of input, weight, bias */
+/* grad, input, weight, bias sizes or None, stride, padding, dilation, transposed, output padding, groups, output mask >
+ * gradients of input, weight, bias */
 static enum et_status run_convolution_backward(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *grad = args[0]->tensor, *x = args[1]->tensor, *weight = args[2]->tensor;
@@ -122,7 +116,8 @@ static enum et_status run_convolution_backward(struct et_kernel_ctx *ctx, struct
 	ET_REQUIRE(ctx, !args[7]->b, "transposed convolution is not supported");
 	ET_REQUIRE(ctx, (x->n_dims == 3 || x->n_dims == 4) && weight->n_dims == x->n_dims && grad->n_dims == x->n_dims,
 		"ranks %u, %u and %u", grad->n_dims, x->n_dims, weight->n_dims);
-	ET_REQUIRE(ctx, args[10]->tag == ET_TAG_BOOL_LIST && args[10]->list->n == 3, "takes three choices of outputs");
+	ET_REQUIRE(ctx, args[10]->tag == ET_TAG_BOOL_LIST && args[10]->list->n == 3,
+		"the output mask must have three bools");
 	ET_TRY(et_require_same_type(ctx, grad, x));
 	ET_TRY(et_require_same_type(ctx, x, weight));
 	ET_REQUIRE(ctx, et_type_is_float(x->type), "does not take %s", et_scalar_name(x->type));
@@ -133,7 +128,7 @@ static enum et_status run_convolution_backward(struct et_kernel_ctx *ctx, struct
 			weight->sizes[1] == x->sizes[1] / groups,
 		"%lld groups of %d and %d channels", (long long)groups, x->sizes[1], weight->sizes[0]);
 	ET_REQUIRE(ctx, grad->sizes[0] == x->sizes[0] && grad->sizes[1] == weight->sizes[0],
-		"a gradient of other sizes than the output");
+		"the gradient's sizes differ from the output's");
 	b.in_channels = weight->sizes[1];
 	b.out_channels = channels / groups;
 	for (size_t d = 0; d < n_space; d++) {
@@ -141,9 +136,9 @@ static enum et_status run_convolution_backward(struct et_kernel_ctx *ctx, struct
 		b.in[at] = x->sizes[2 + d];
 		b.out[at] = grad->sizes[2 + d];
 		b.kernel[at] = weight->sizes[2 + d];
-		b.stride[at] = setting(args[4], d, 1);
-		b.padding[at] = setting(args[5], d, 0);
-		b.dilation[at] = setting(args[6], d, 1);
+		b.stride[at] = et_list_int_or(args[4], d, 1);
+		b.padding[at] = et_list_int_or(args[5], d, 0);
+		b.dilation[at] = et_list_int_or(args[6], d, 1);
 		ET_REQUIRE(ctx,
 			b.stride[at] > 0 && b.stride[at] < INT32_MAX && b.dilation[at] > 0 &&
 				b.dilation[at] < INT32_MAX && b.padding[at] >= 0 && b.padding[at] < INT32_MAX,
@@ -169,12 +164,12 @@ static enum et_status run_convolution_backward(struct et_kernel_ctx *ctx, struct
 	}
 	run_backward(&b);
 	if (wanted[0])
-		ET_TRY(et_give_view_cast(ctx, &view_x, out_x));
+		ET_TRY(et_cast_view_to_output(ctx, &view_x, out_x));
 	if (wanted[1])
-		ET_TRY(et_give_view_cast(ctx, &view_weight, out_weight));
+		ET_TRY(et_cast_view_to_output(ctx, &view_weight, out_weight));
 	if (wanted[2])
-		ET_TRY(et_give_view_cast(ctx, &view_bias, out_bias));
-	/* What is not wanted has what lay there before, which may be another client's. */
+		ET_TRY(et_cast_view_to_output(ctx, &view_bias, out_bias));
+	/* An output that is not wanted is zeroed, because its memory may still hold another client's data. */
 	for (size_t k = 0; k < 3; k++) {
 		struct et_tensor *out = args[11 + k]->tensor;
 		if (!wanted[k] && et_tensor_numel(out))

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Convolutions of half and bfloat16 whose sums are short: each product and each sum is rounded, in the order of the
- * original, on which the result depends. Most of these are tiny, so the output is written as it comes. */
+/* Convolutions of fp16 and bf16 with short sums: each product and each sum is rounded, in ExecuTorch's order, on which
+ * the result depends. Most of these convolutions are tiny, so results are stored directly. */
 #include "runtime/kernels/aten/convolution.h"
 
 #include "runtime/base/expand.h"
 
-/* What follows is made for each of the two half types, so that nothing is asked for each product. */
+/* Everything below is compiled for each of the two types, so that no loop tests the type. */
 
 ET_EXPANDED float add_rounded(float sum, float a, float b, enum et_scalar_type type)
 {
 	return et_round_half(sum + et_round_half(a * b, type), type);
 }
 
-/* One input channel and one kernel position of a piece of a row of the output: element k of @n is output @to + k @to_step and
- * pixel @from + k @from_step. */
-struct meeting {
+/* The contribution of one input channel and one kernel position to a piece of an output row: element k of @n adds pixel
+ * @from + k @from_step to output @to + k @to_step. */
+struct contribution {
 	int64_t n, to, to_step, from, from_step;
 };
 
-/* How many of positions @at + k @step, from the @first k on that is not below 0, lie below @end. */
+/* Counts the positions @at + k @step that lie in [0, @end); @first is the first such k. */
 static int64_t count_inside(int64_t at, int64_t step, int64_t end, int64_t *first)
 {
 	int64_t before = at < 0 ? -at : 0;
@@ -27,26 +27,26 @@ static int64_t count_inside(int64_t at, int64_t step, int64_t end, int64_t *firs
 	return left <= 0 ? 0 : step == 1 ? left : (left + step - 1) / step;
 }
 
-/* Where the outputs [@begin, @end) of a row meet position @kw of the kernel. */
-static struct meeting find_meeting(const struct et_conv *c, int64_t begin, int64_t end, int64_t kw)
+/* The contribution of kernel position @kw to the outputs [@begin, @end) of a row. */
+static struct contribution find_contribution(const struct et_conv *c, int64_t begin, int64_t end, int64_t kw)
 {
-	struct meeting m;
+	struct contribution m;
 	int64_t at = kw * c->dilation[2] - c->padding[2], step = c->stride[2], first, n, all;
-	if (c->is_transposed) { /* pixel p goes to output p step + at */
+	if (c->is_transposed) { /* pixel p contributes to output p step + at */
 		n = count_inside(at - begin, step, end - begin, &first);
 		all = c->in[2] - first;
-		m = (struct meeting){ n < all ? n : all, first * step + at - begin, step, first, 1 };
-	} else { /* output o begins at pixel o step + at */
+		m = (struct contribution){ n < all ? n : all, first * step + at - begin, step, first, 1 };
+	} else { /* output o starts at pixel o step + at */
 		n = count_inside(begin * step + at, step, c->in[2], &first);
 		all = end - begin - first;
-		m = (struct meeting){ n < all ? n : all, first, 1, (begin + first) * step + at, step };
+		m = (struct contribution){ n < all ? n : all, first, 1, (begin + first) * step + at, step };
 	}
 	m.from *= c->x.strides[4];
 	m.from_step *= c->x.strides[4];
 	return m;
 }
 
-ET_EXPANDED void add_meeting(float *sums, const struct meeting *m, const float *pixels, float factor,
+ET_EXPANDED void add_contribution(float *sums, const struct contribution *m, const float *pixels, float factor,
 	enum et_scalar_type type)
 {
 	const int64_t n = m->n, to_step = m->to_step, from_step = m->from_step;
@@ -64,30 +64,30 @@ ET_EXPANDED void add_meeting(float *sums, const struct meeting *m, const float *
 		sums[k * to_step] = add_rounded(sums[k * to_step], pixels[k * from_step], factor, type);
 }
 
-/* Outputs [@begin, @end) of row @row, in the order of the original for each of them: channel by channel; transposed, input
- * pixel by input pixel, beginning with the bias. In 1-D and 2-D, which it has. */
+/* Outputs [@begin, @end) of row @row, each in ExecuTorch's order: channel by channel; transposed: input pixel by input
+ * pixel, starting with the bias. For 1-D and 2-D, the ones ExecuTorch has. */
 ET_EXPANDED void sum_row(const struct et_conv *c, const float *x, const float *weight, int64_t row, int64_t begin,
 	int64_t end, float *sums, enum et_scalar_type type)
 {
-	int64_t turns = c->is_transposed ? 1 : c->in_channels, channels = c->is_transposed ? c->in_channels : 1;
+	int64_t n_passes = c->is_transposed ? 1 : c->in_channels, channels = c->is_transposed ? c->in_channels : 1;
 	int64_t factor_step = c->is_transposed ? c->weight.strides[0] : c->weight.strides[1];
-	for (int64_t i = 0; i < turns; i++) {
-		for (int64_t transpose = 0; transpose < c->kernel[1]; transpose++) {
-			int64_t kh = c->is_transposed ? c->kernel[1] - 1 - transpose : transpose;
+	for (int64_t i = 0; i < n_passes; i++) {
+		for (int64_t position = 0; position < c->kernel[1]; position++) {
+			int64_t kh = c->is_transposed ? c->kernel[1] - 1 - position : position;
 			int64_t h = et_conv_meet(c, 1, row, kh);
 			for (int64_t k = 0; h >= 0 && k < c->kernel[2]; k++) {
 				int64_t kw = c->is_transposed ? c->kernel[2] - 1 - k : k;
-				struct meeting m = find_meeting(c, begin, end, kw);
+				struct contribution m = find_contribution(c, begin, end, kw);
 				const float *factors = weight + kh * c->weight.strides[3] + kw * c->weight.strides[4];
 				for (int64_t j = i; j < i + channels; j++)
-					add_meeting(sums, &m, x + j * c->x.strides[1] + h * c->x.strides[3],
+					add_contribution(sums, &m, x + j * c->x.strides[1] + h * c->x.strides[3],
 						factors[j * factor_step], type);
 			}
 		}
 	}
 }
 
-/* One output channel of one batch. */
+/* One output channel of one batch item. */
 ET_EXPANDED void channel_rounded(const struct et_conv *c, const float *x, const float *weight, float bias, uint8_t *y,
 	enum et_scalar_type type)
 {
@@ -101,10 +101,10 @@ ET_EXPANDED void channel_rounded(const struct et_conv *c, const float *x, const 
 			sum_row(c, x, weight, row, begin, end, sums, type);
 			for (int64_t i = 0; i < end - begin; i++) {
 				float sum = c->is_transposed ? sums[i] : sums[i] + bias;
-				uint16_t half = type == ET_BFLOAT16 ? et_to_bfloat16(sum) : et_to_half(sum);
+				uint16_t bits = et_float_to_half(sum, type);
 				memcpy(y + (row * c->y.strides[3] + (begin + i) * c->y.strides[4]) *
-							(int64_t)sizeof(half),
-					&half, sizeof(half));
+							(int64_t)sizeof(bits),
+					&bits, sizeof(bits));
 			}
 		}
 	}

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The plain way through a convolution: sums in double, or in integers, which wrap around.
+/* The plain way through a convolution: sums in double, or in integers that wrap around.
  *
- * One output element after the other is what its kernel covers; transposed, each input element is spread over what it
- * reaches, so that no output position has to look for the input positions it meets, with a division for each. Only
- * where each kernel position's part is rounded, transposed ones are summed up by output elements, too. */
+ * Each output element sums what its kernel covers. Transposed: each input element is spread over the outputs it
+ * reaches, so that no output position has to search for its input positions, which takes a division each. Only when
+ * each kernel position's contribution is rounded, transposed convolutions are summed by output elements too. */
 #include "runtime/kernels/aten/convolution.h"
 
-/* Of doubles, and of integers, which wrap around. */
+/* For double, and for integers, which wrap around. */
 #define SUM_UNDER_KERNEL(name, number)                                                                              \
 	static number name(const struct et_conv *c, const number *x, const number *weight, const int64_t *out)      \
 	{                                                                                                           \
-		/* A transposed weight is (input channel, output channel, space): the caller points at the */       \
-		/* latter. */                                                                                       \
+		/* A transposed weight is (input channel, output channel, space): the caller points */              \
+		/* at the output channel. */                                                                        \
 		int64_t weight_channel = c->weight.strides[c->is_transposed ? 0 : 1];                               \
 		int64_t n_rows = c->kernel[0] * c->kernel[1], kd = 0, kh = 0;                                       \
 		number sum = 0;                                                                                     \
@@ -44,7 +44,7 @@
 SUM_UNDER_KERNEL(sum_doubles, double)
 SUM_UNDER_KERNEL(sum_ints, uint64_t)
 
-/* Where input and kernel position go in the output of a transposed convolution. */
+/* The output position of an input position and a kernel position of a transposed convolution. */
 static inline int64_t spread_to(const struct et_conv *c, size_t d, int64_t in, int64_t kernel)
 {
 	return in * c->stride[d] - c->padding[d] + kernel * c->dilation[d];
@@ -55,8 +55,8 @@ static inline bool is_within(int64_t at, int64_t size)
 	return at >= 0 && at < size;
 }
 
-/* One output channel of a transposed convolution: each input row times each row of the kernel is added to where it goes,
- * so that no position looks for what it meets. */
+/* One output channel of a transposed convolution: each input row times each row of the kernel is added to the output
+ * row it belongs to. */
 #define SPREAD_KERNEL(name, number)                                                                                  \
 	static void name##_row(const struct et_conv *c, const number *x, const number *weight, number *y)            \
 	{                                                                                                            \
@@ -96,7 +96,7 @@ static inline bool is_within(int64_t at, int64_t size)
 SPREAD_KERNEL(spread_doubles, double)
 SPREAD_KERNEL(spread_ints, uint64_t)
 
-/* The outputs of one channel of one batch, each by itself. */
+/* The outputs of one channel of one batch item, each by itself. */
 static void sum_channel(const struct et_conv *c, int64_t x, int64_t weight, int64_t y, int64_t bias)
 {
 	int64_t out[ET_CONV_SPACE];
@@ -120,7 +120,7 @@ static void sum_channel(const struct et_conv *c, int64_t x, int64_t weight, int6
 
 static void spread_channel(const struct et_conv *c, int64_t x, int64_t weight, int64_t y, int64_t bias)
 {
-	static double zero; /* read only; of integers, too, it is 0 */
+	static double zero; /* only read; its bytes are also the integer 0 */
 	struct et_view from, to;
 	et_view_begin(&from, c->bias ? c->bias->data + bias * (int64_t)sizeof(double) : (uint8_t *)&zero, c->y.type);
 	et_view_begin(&to, c->y.data + y * (int64_t)sizeof(double), c->y.type);

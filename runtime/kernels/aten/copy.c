@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copies: the whole of a tensor into another, of another type or dim order where the operator allows.
+/* Copies: the whole of a tensor into another, with another type or dim order where the operator allows it.
  *
- * Every one of them is et_view_cast over the two tensors; the dim order of the result is the output's own,
- * and an explicit dim order among the arguments must agree with it. */
+ * Every one of them is et_view_cast from one tensor to the other. The result has the output's own dim order; a dim
+ * order among the arguments must agree with it. */
 #include "runtime/kernels/engine/args.h"
 #include "runtime/kernels/simd/cast_ukernels.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/engine/elementwise.h"
 
-/* Few elements that lie as their copies do: nothing to resize and nothing to walk. False: it is not like that. */
-static bool copy_alike(const struct et_tensor *from, struct et_tensor *to)
+/* Copy a few elements between tensors of the same sizes and dim order, without resizing and walking. False: the call is
+ * not of this kind. */
+static bool copy_same_layout(const struct et_tensor *from, struct et_tensor *to)
 {
 	enum { FEW = 512 };
-	const enum et_class compute_class = et_cast_class(to->type, from->type);
+	const enum et_compute_class compute_class = et_cast_class(to->type, from->type);
 	const et_load_fn load = et_loader(from->type, compute_class);
 	const et_store_fn store = et_storer(to->type, compute_class);
 	const size_t numel = et_tensor_numel(from);
@@ -45,21 +46,21 @@ static bool copy_alike(const struct et_tensor *from, struct et_tensor *to)
 static enum et_status copy_any(struct et_kernel_ctx *ctx, const struct et_tensor *from, struct et_tensor *to)
 {
 	struct et_view view;
-	if (copy_alike(from, to))
+	if (copy_same_layout(from, to))
 		return ET_OK;
 	et_view_of(&view, from);
-	return et_give_view_cast(ctx, &view, to);
+	return et_cast_view_to_output(ctx, &view, to);
 }
 
 static enum et_status run_clone(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_view view;
-	/* The output is the last argument, whatever hints come between. */
+	/* The output is the last argument, after any hints. */
 	struct et_tensor *out = args[ctx->kernel->signature[1] == '>' ? 1 : 2]->tensor;
-	if (args[0]->tensor->type == out->type && copy_alike(args[0]->tensor, out))
+	if (args[0]->tensor->type == out->type && copy_same_layout(args[0]->tensor, out))
 		return ET_OK;
 	et_view_of(&view, args[0]->tensor);
-	return et_give_view(ctx, &view, out);
+	return et_copy_view_to_output(ctx, &view, out);
 }
 
 static enum et_status require_dim_order(struct et_kernel_ctx *ctx, const struct et_evalue *dim_order,
@@ -71,7 +72,7 @@ static enum et_status require_dim_order(struct et_kernel_ctx *ctx, const struct 
 		out->n_dims);
 	for (size_t d = 0; d < out->n_dims; d++)
 		ET_REQUIRE(ctx, et_list_int(dim_order, d) == out->dim_order[d],
-			"the output has another dim order than asked for");
+			"the output's dim order is not the requested one");
 	return ET_OK;
 }
 
@@ -92,7 +93,7 @@ static enum et_status run_to_copy(struct et_kernel_ctx *ctx, struct et_evalue *c
 	return copy_any(ctx, args[0]->tensor, args[3]->tensor);
 }
 
-/* src, broadcast to self's sizes. */
+/* Copy src, broadcast to self's sizes. */
 static enum et_status copy_broadcast(struct et_kernel_ctx *ctx, const struct et_tensor *self,
 	const struct et_tensor *src, struct et_tensor *out)
 {
@@ -101,7 +102,7 @@ static enum et_status copy_broadcast(struct et_kernel_ctx *ctx, const struct et_
 	et_view_of(&view, src);
 	ET_REQUIRE(ctx, et_view_broadcast(&view, like.sizes, like.n_dims),
 		"the source's sizes do not broadcast to the destination's");
-	return et_give_view_cast(ctx, &view, out);
+	return et_cast_view_to_output(ctx, &view, out);
 }
 
 static enum et_status run_copy(struct et_kernel_ctx *ctx, struct et_evalue *const *args)

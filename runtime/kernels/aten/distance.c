@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Distances between vectors: of all pairs from two sets, of all pairs within one, of two whole tensors.
+/* Distances between vectors: of all pairs from two sets, of all pairs within one set, of two whole tensors.
  *
- * All are the p-norm of a difference, summed in double (differences, and powers of
- * them, of floats are floats): p = 0 counts, infinity takes the largest. Pairs are worked on a block at a time: a block of the
- * other vectors is turned around first, so that their neighbours' numbers lie next to one another, and a few vectors share it. */
+ * All are the p-norm of a difference, summed in double (differences of floats, and powers of them, are floats): p = 0
+ * counts, infinity takes the maximum. Pairs are computed a block at a time: a block of the other vectors is transposed
+ * first, so that numbers of adjacent vectors are adjacent, and several rows share it. */
 #include "runtime/kernels/simd/ukernels.h"
 #include "runtime/kernels/simd/span_ukernels.h"
 #include "runtime/kernels/kernels.h"
@@ -12,29 +12,29 @@
 
 #include <math.h>
 
-enum { ROWS = 16, TERMS = 32, POWERS = -1 /* beside enum et_distance */ };
+enum { ROWS = 16, TERMS = 32, POWERS = -1 /* in addition to enum et_distance */ };
 
 static bool is_power(double p)
 {
 	return p != 0 && p != 1 && p != 2 && !isinf(p);
 }
 
-/* Vectors of @n numbers of @type, @next apart, their numbers @step. */
+/* Vectors of @n numbers of @type: @next from one vector to the next, @step from one number to the next. */
 struct vectors {
 	const uint8_t *data;
 	int64_t next, step; /* in elements */
 };
 
-/* Between @rows and @others: at most ROWS and ET_DISTANCES of them. */
+/* The distances between @rows and @others: at most ROWS and ET_DISTANCES vectors. */
 struct block {
 	struct vectors rows, others;
 	size_t n_rows, n_others, n;
 	enum et_scalar_type type;
 	double p;
-	bool is_triangle; /* row r's distances to the first r others aren't wanted */
+	bool is_triangle; /* the distances of row r to the first r others are not wanted */
 };
 
-/* The powers of what is between one vector and the others, as struct et_distances has them. */
+/* Add powers of the differences between one vector and the others, in the layout of struct et_distances. */
 static void add_float_powers(const struct et_distances *d, double p)
 {
 	float powers[ET_DISTANCES], exponents[ET_DISTANCES];
@@ -60,7 +60,7 @@ static void add_double_powers(const struct et_distances *d, double p)
 	}
 }
 
-static void add_distances(const struct et_distances *d, enum et_class compute_class, double p)
+static void add_distances(const struct et_distances *d, enum et_compute_class compute_class, double p)
 {
 	enum et_distance kind = p == 0   ? ET_DISTANCE_COUNT
 				: p == 1 ? ET_DISTANCE_SUM
@@ -76,7 +76,7 @@ static void add_distances(const struct et_distances *d, enum et_class compute_cl
 		et_span_ukernels()->double_distances(d, kind);
 }
 
-/* Numbers so few that nothing is turned around for them. */
+/* For so few numbers that transposing is not worth it. */
 #define MEASURE_FEW(name, type, power)                                                                              \
 	ET_EXPANDED void name##_of(const struct block *block, double(*distances)[ET_DISTANCES], const int kind)     \
 	{                                                                                                           \
@@ -118,7 +118,7 @@ static void add_distances(const struct et_distances *d, enum et_class compute_cl
 MEASURE_FEW(measure_few_floats, float, powf)
 MEASURE_FEW(measure_few_doubles, double, pow)
 
-/* Row after row of distances. */
+/* One row of distances after another, with the others transposed. */
 static void measure_many(const struct block *block, double (*distances)[ET_DISTANCES])
 {
 	union {
@@ -129,13 +129,13 @@ static void measure_many(const struct block *block, double (*distances)[ET_DISTA
 		float f[TERMS];
 		double d[TERMS];
 	} row;
-	enum et_class compute_class = et_class_of(block->type);
+	enum et_compute_class compute_class = et_class_of(block->type);
 	et_load_fn load = et_loader(block->type, compute_class);
 	const size_t bytes = et_scalar_size(block->type),
 		     size = compute_class == ET_F32 ? sizeof(float) : sizeof(double),
-		     n_thread_sets = (block->n_others + 7) / 8 * 8, n_more = n_thread_sets - block->n_others;
+		     n_lanes = (block->n_others + 7) / 8 * 8, n_more = n_lanes - block->n_others;
 	for (size_t r = 0; r < block->n_rows; r++)
-		memset(distances[r], 0, n_thread_sets * sizeof(double));
+		memset(distances[r], 0, n_lanes * sizeof(double));
 	for (size_t i = 0, part; i < block->n; i += part) {
 		part = block->n - i < TERMS ? block->n - i : TERMS;
 		for (size_t j = 0; j < part; j++) {
@@ -175,7 +175,7 @@ static void measure(const struct block *block, double (*distances)[ET_DISTANCES]
 	}
 }
 
-/* From each of @n_rows vectors to each of @n_others, to @to and on, with these strides. */
+/* Distances from each of @n_rows vectors to each of @n_others, stored at @to with these strides. */
 static void measure_all(const struct block *all, uint8_t *to, int64_t row, int64_t column)
 {
 	double distances[ROWS][ET_DISTANCES];
@@ -196,8 +196,8 @@ static void measure_all(const struct block *all, uint8_t *to, int64_t row, int64
 	}
 }
 
-/* The vectors that are a matrix in the last two dimensions of @view, which are taken away. */
-static struct vectors take_vectors(struct et_view *view)
+/* The vectors in the last two dimensions of @view, which are removed from the view. */
+static struct vectors split_vectors(struct et_view *view)
 {
 	size_t last = (size_t)view->n_dims - 1;
 	struct vectors vectors = { view->data, view->strides[last - 1], view->strides[last] };
@@ -222,27 +222,20 @@ static enum et_status run_cdist(struct et_kernel_ctx *ctx, struct et_evalue *con
 	ET_REQUIRE(ctx, et_type_is_float(x1->type) && all.p >= 0, "takes floats and p >= 0");
 	et_view_of(&a, x1);
 	et_view_of(&b, x2);
-	size_t n_dims = (size_t)(a.n_dims > b.n_dims ? a.n_dims : b.n_dims) - 2;
 	all.n = (size_t)a.sizes[a.n_dims - 1];
 	all.n_rows = (size_t)a.sizes[a.n_dims - 2];
 	all.n_others = (size_t)b.sizes[b.n_dims - 2];
 	ET_REQUIRE(ctx, b.sizes[b.n_dims - 1] == (int64_t)all.n, "vectors of %zu and %lld", all.n,
 		(long long)b.sizes[b.n_dims - 1]);
-	all.rows = take_vectors(&a);
-	all.others = take_vectors(&b);
-	for (size_t d = 0; d < n_dims; d++) {
-		size_t from_end = n_dims - d;
-		int64_t of_a = from_end <= a.n_dims ? a.sizes[a.n_dims - from_end] : 1;
-		int64_t of_b = from_end <= b.n_dims ? b.sizes[b.n_dims - from_end] : 1;
-		sizes[d] = of_a == 1 ? of_b : of_a;
-	}
-	ET_REQUIRE(ctx, et_view_broadcast(&a, sizes, n_dims) && et_view_broadcast(&b, sizes, n_dims),
-		"the batches do not broadcast");
-	sizes[n_dims] = (int64_t)all.n_rows;
-	sizes[n_dims + 1] = (int64_t)all.n_others;
-	ET_TRY(et_resize(ctx, out, sizes, n_dims + 2));
+	all.rows = split_vectors(&a);
+	all.others = split_vectors(&b);
+	ET_REQUIRE(ctx, et_view_broadcast_both(&a, &b), "the batches do not broadcast");
+	memcpy(sizes, a.sizes, a.n_dims * sizeof(*sizes));
+	sizes[a.n_dims] = (int64_t)all.n_rows;
+	sizes[a.n_dims + 1] = (int64_t)all.n_others;
+	ET_TRY(et_resize(ctx, out, sizes, (size_t)a.n_dims + 2));
 	et_view_of(&y, out);
-	const struct vectors to = take_vectors(&y);
+	const struct vectors to = split_vectors(&y);
 	et_walk_init(&walk, (const struct et_view *[]){ &y, &a, &b }, 3);
 	et_place_seek(&place, &walk, 0);
 	for (size_t i = 0; et_tensor_numel(out) > 0 && i < walk.numel; i++) {
@@ -254,7 +247,7 @@ static enum et_status run_cdist(struct et_kernel_ctx *ctx, struct et_evalue *con
 	return ET_OK;
 }
 
-/* x (N, M), p > out: the pairs (0,1), (0,2) … (1,2) … Of a block of rows and others only the pairs are kept. */
+/* x (N, M), p > out: the pairs (0,1), (0,2) … (1,2) …; of a block, only the distances of these pairs are stored. */
 static enum et_status run_pdist(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *x = args[0]->tensor;
@@ -308,20 +301,12 @@ static enum et_status run_dist(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	struct et_view a, b;
 	struct et_walk walk;
 	struct et_place place;
-	int64_t sizes[ET_MAX_DIMS];
-	size_t n_dims = self->n_dims > other->n_dims ? self->n_dims : other->n_dims;
 	ET_REQUIRE(ctx,
 		et_type_is_float(self->type) && et_type_is_float(other->type) && et_type_is_float(out->type) && p >= 0,
 		"takes floats and p >= 0");
 	et_view_of(&a, self);
 	et_view_of(&b, other);
-	for (size_t d = 0; d < n_dims; d++) {
-		size_t from_end = n_dims - d;
-		int64_t of_a = from_end <= a.n_dims ? a.sizes[a.n_dims - from_end] : 1;
-		sizes[d] = of_a == 1 && from_end <= b.n_dims ? b.sizes[b.n_dims - from_end] : of_a;
-	}
-	ET_REQUIRE(ctx, et_view_broadcast(&a, sizes, n_dims) && et_view_broadcast(&b, sizes, n_dims),
-		"the tensors do not broadcast");
+	ET_REQUIRE(ctx, et_view_broadcast_both(&a, &b), "the tensors do not broadcast");
 	ET_TRY(et_resize(ctx, out, NULL, 0));
 	et_walk_init(&walk, (const struct et_view *[]){ &a, &b }, 2);
 	et_place_seek(&place, &walk, 0);

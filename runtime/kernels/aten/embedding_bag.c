@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operators that gather rows into groups: _embedding_bag (sum, mean or largest of the rows of each bag) and
- * index_reduce (rows of one tensor combined into those of another). Indices are used from local copies. */
+/* Operators that reduce groups of rows: _embedding_bag (sum, mean or maximum of the rows of each bag) and index_reduce
+ * (rows of one tensor combined into rows of another). Indices are used from private copies only. */
 #include "runtime/kernels/engine/index_copy.h"
 #include "runtime/kernels/kernels.h"
 
@@ -18,8 +18,8 @@ struct bags {
 
 enum { COLUMNS = 256 };
 
-/* @n columns from @column on of the rows at [begin, end) of the indices: results, how many rows counted, and which row was
- * the largest in each. */
+/* Reduce @n columns, starting at @column, of the rows that indices [begin, end) name. Returns how many rows counted;
+ * @ret_rows: the row with the maximum, for each column. */
 static int64_t reduce_bag(const struct bags *b, size_t begin, size_t end, size_t column, size_t n, double *results,
 	int64_t *ret_rows)
 {
@@ -57,8 +57,8 @@ static int64_t reduce_bag(const struct bags *b, size_t begin, size_t end, size_t
 	return n_rows;
 }
 
-/* Outputs that only training reads, of the sizes that PyTorch plans and filled as it fills them: it sums on a short path, which
- * does not say in which bag each index is. */
+/* Outputs that only training reads. Their sizes are the ones PyTorch plans; for some sums it takes a short path that
+ * does not fill the bag of each index. */
 static enum et_status size_side_outputs(struct et_kernel_ctx *ctx, const struct bags *b, struct et_evalue *const *outs,
 	int64_t n_columns)
 {
@@ -82,7 +82,7 @@ static enum et_status read_bags(struct et_kernel_ctx *ctx, struct et_evalue *con
 		"takes lists of indices and offsets");
 	b->n_indices = et_tensor_numel(indices);
 	b->n_bags = et_tensor_numel(offsets);
-	ET_REQUIRE(ctx, !args[7]->b || b->n_bags > 0, "no last offset");
+	ET_REQUIRE(ctx, !args[7]->b || b->n_bags > 0, "include_last_offset without offsets");
 	b->n_bags -= args[7]->b ? 1 : 0;
 	b->indices = et_local_copy(ctx, indices, ET_INT64, &view);
 	b->offsets = et_local_copy(ctx, offsets, ET_INT64, &view);
@@ -97,8 +97,8 @@ static enum et_status read_bags(struct et_kernel_ctx *ctx, struct et_evalue *con
 	return ET_OK;
 }
 
-/* weight, indices, offsets, scale gradient, mode, sparse, factors or None, include last offset, padding index >
- * out, bag of each index, size of each bag, rows of the largest */
+/* weight, indices, offsets, scale gradient, mode, sparse, factors or None, include last offset, padding index > out,
+ * bag of each index, size of each bag, rows of the maximum */
 static enum et_status run_embedding_bag(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_evalue *const *outs = args + 9;
@@ -116,13 +116,13 @@ static enum et_status run_embedding_bag(struct et_kernel_ctx *ctx, struct et_eva
 	ET_TRY(et_require_contiguous(ctx, b.weight, "the weight"));
 	ET_TRY(read_bags(ctx, args, &b));
 	ET_REQUIRE(ctx, !b.factors || (et_tensor_numel(b.factors) == b.n_indices && et_type_is_float(b.factors->type)),
-		"factors that do not fit the indices");
+		"per_sample_weights do not fit the indices");
 	int64_t n_columns = b.weight->sizes[1];
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ (int64_t)b.n_bags, n_columns }, 2));
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
 	ET_TRY(size_side_outputs(ctx, &b, outs, n_columns));
 	int64_t *bag_of = outs[1]->tensor->data, *sizes = outs[2]->tensor->data, *largest = outs[3]->tensor->data;
-	if (et_tensor_n_bytes(outs[1]->tensor)) /* some may be in no bag */
+	if (et_tensor_n_bytes(outs[1]->tensor)) /* some indices may belong to no bag */
 		memset(bag_of, 0, et_tensor_n_bytes(outs[1]->tensor));
 	for (size_t bag = 0; bag < b.n_bags; bag++) {
 		size_t begin = (size_t)b.offsets[bag];
@@ -180,8 +180,8 @@ static int64_t reduce_ints(enum reduction reduction, int64_t a, int64_t b)
 	}
 }
 
-/* Combine every row of @from along @dim into the row of @sum that its index names; count them. Both are copies of
- * elements of @type: of floats as double, rounded to it after each step, of integers as int64, wrapping around as it does. */
+/* Combine every row of @from along @dim into the row of @sum that its index names, and count them. Both are copies of
+ * elements of @type: floats as double, rounded to the type after each step; integers as int64, wrapped to it. */
 static void reduce_rows(struct et_view *sum, const struct et_view *from, size_t dim, const int64_t *indices,
 	enum reduction reduction, int64_t *counts, enum et_scalar_type type)
 {
@@ -273,7 +273,7 @@ static enum et_status run_index_reduce(struct et_kernel_ctx *ctx, struct et_eval
 	et_view_of(&to, out);
 	if (to.n_dims == 0)
 		et_view_remove(&sum, 0);
-	return et_give_view_cast(ctx, &sum, out);
+	return et_cast_view_to_output(ctx, &sum, out);
 }
 
 static const struct et_kernel rows[] = {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* aten::_fft_r2c and _fft_c2r: Fourier transforms of real numbers, along any dimensions.
  *
- * One line at a time, in double. A line whose length has small factors is transformed by them (every n-th element for
- * itself, then n results combined: Cooley and Tukey 1965); any other is a convolution with a chirp, of a length that is a
- * power of two (Bluestein 1970), so that no length takes long. Of a real line's spectrum only the half is kept that the other
- * mirrors; a line of an even length is half as many complex numbers, of its even elements and its odd ones, whose spectrum
- * comes apart by its symmetries.
+ * One line at a time, in double. A line whose length has only small factors is transformed factor by factor (every p-th
+ * element by itself, then the p results combined: Cooley and Tukey 1965). Any other length is a convolution with a
+ * chirp whose length is a power of two (Bluestein 1970), so no length takes long. Only half of a real line's spectrum
+ * is kept; the other half mirrors it. A real line of even length is transformed as half as many complex numbers, made
+ * of its even and its odd elements; their spectrum is separated by its symmetries.
  *
- * The original has these two in its optimized library only, and no transform of complex numbers. */
+ * ExecuTorch has these two operators in its optimized library only, and no transform of complex numbers. */
 #include "runtime/kernels/engine/complex_elementwise.h"
 #include "runtime/kernels/engine/args.h"
 #include "runtime/kernels/kernels.h"
@@ -18,49 +18,51 @@ enum { FACTOR_MAX = 32, FACTORS_MAX = 64 };
 
 /* How lines of one length are transformed. */
 struct fft {
-	size_t n, n_factors, n_turns;
+	size_t n, n_factors, n_twiddles;
 	uint8_t factors[FACTORS_MAX];
-	double sign;            /* of the exponent: -1 forward, 1 backward */
-	double complex *turns;  /* exp(sign 2 pi i k / n_turns), of as many; that is n or twice as many */
-	double complex *room;   /* n: a line's other half of memory */
-	struct fft *chirped;    /* of the power of two, where factors do not do; forward */
+	double sign; /* of the exponent: -1 forward, 1 backward */
+	double complex
+		*twiddles;      /* exp(sign 2 pi i k / n_twiddles), for n_twiddles numbers k; n_twiddles is n or 2 n */
+	double complex *room;   /* 2 n: scratch memory for a line */
+	struct fft *chirped;    /* NULL if factors suffice; otherwise the forward transform of power-of-two length */
 	double complex *chirp;  /* exp(sign pi i k^2 / n) */
 	double complex *filter; /* the transform of its conjugate, around 0 */
 	double complex *wide;   /* chirped->n */
 };
 
-/* Element k of @n that turn once around: the angle is exact in 64 bits. */
-static double complex transpose(double sign, uint64_t k, uint64_t n)
+/* Twiddle factor @k of @n: the angle is exact in 64 bits. */
+static double complex twiddle(double sign, uint64_t k, uint64_t n)
 {
 	double angle = sign * 2 * 3.14159265358979323846 * (double)(k % n) / (double)n;
 	return CMPLX(cos(angle), sin(angle));
 }
 
-/* All @n of them; sines and cosines of one eighth only, where that is whole: they mirror each other. */
-static void fill_turns(double sign, size_t n, double complex *turns)
+/* All @n twiddle factors. If 8 divides n, only sines and cosines of one eighth are computed, since the others mirror
+ * them. */
+static void fill_twiddles(double sign, size_t n, double complex *twiddles)
 {
 	size_t quarter = n / 4;
 	if (n % 8) {
 		for (size_t k = 0; k < n; k++)
-			turns[k] = transpose(sign, k, n);
+			twiddles[k] = twiddle(sign, k, n);
 		return;
 	}
 	for (size_t k = 0; k <= n / 8; k++) {
-		double complex one = transpose(1, k, n);
-		turns[k] = CMPLX(creal(one), sign * cimag(one));
-		turns[quarter - k] = CMPLX(cimag(one), sign * creal(one));
+		double complex one = twiddle(1, k, n);
+		twiddles[k] = CMPLX(creal(one), sign * cimag(one));
+		twiddles[quarter - k] = CMPLX(cimag(one), sign * creal(one));
 	}
 	for (size_t k = 1; k <= quarter; k++)
-		turns[quarter + k] = CMPLX(-creal(turns[quarter - k]), cimag(turns[quarter - k]));
+		twiddles[quarter + k] = CMPLX(-creal(twiddles[quarter - k]), cimag(twiddles[quarter - k]));
 	for (size_t k = 1; k < n / 2; k++)
-		turns[n - k] = conj(turns[k]);
+		twiddles[n - k] = conj(twiddles[k]);
 }
 
 static bool split(struct fft *f)
 {
 	size_t rest = f->n;
 	for (size_t i = 1; i <= FACTOR_MAX; i++) {
-		size_t factor = i == 1 ? 4 : i; /* four at once before twos */
+		size_t factor = i == 1 ? 4 : i; /* factors of 4 before factors of 2 */
 		for (; rest % factor == 0 && rest > 1; rest /= factor) {
 			if (f->n_factors == FACTORS_MAX)
 				return false;
@@ -70,7 +72,7 @@ static bool split(struct fft *f)
 	return rest == 1;
 }
 
-static void *numbers(struct et_kernel_ctx *ctx, size_t n)
+static void *alloc_complex(struct et_kernel_ctx *ctx, size_t n)
 {
 	size_t n_bytes;
 	if (!et_mul(n, sizeof(double complex), &n_bytes)) {
@@ -80,35 +82,36 @@ static void *numbers(struct et_kernel_ctx *ctx, size_t n)
 	return et_kernel_scratch(ctx, n_bytes);
 }
 
-/* Without what the language adds for infinities: a line with one has no finite spectrum anyhow. */
+/* Complex product without C's handling of infinities: a line with an infinity has no finite spectrum anyway. */
 static inline double complex times(double complex a, double complex b)
 {
 	return CMPLX(creal(a) * creal(b) - cimag(a) * cimag(b), creal(a) * cimag(b) + cimag(a) * creal(b));
 }
 
-/* What @p parts of @m results each make together: @to, @p @m of them. Parts are @stride apart. */
+/* The inputs of one step: @p parts of @m results each, @stride apart, are combined into @p @m results. */
 struct parts {
 	const double complex *from;
-	size_t stride, m, step; /* of the turns */
+	size_t stride, m, step; /* of the twiddle factors */
 };
 
-static void join_2(const struct fft *f, const struct parts *parts, double complex *to)
+static void combine_2(const struct fft *f, const struct parts *parts, double complex *to)
 {
 	for (size_t i = 0; i < parts->m; i++) {
-		double complex a = parts->from[i], b = times(parts->from[parts->stride + i], f->turns[i * parts->step]);
+		double complex a = parts->from[i],
+			       b = times(parts->from[parts->stride + i], f->twiddles[i * parts->step]);
 		to[i] = a + b;
 		to[parts->m + i] = a - b;
 	}
 }
 
-static void join_4(const struct fft *f, const struct parts *parts, double complex *to)
+static void combine_4(const struct fft *f, const struct parts *parts, double complex *to)
 {
 	size_t m = parts->m, step = parts->step;
 	for (size_t i = 0; i < m; i++) {
 		const double complex *from = parts->from + i;
-		double complex a = from[0], b = times(from[parts->stride], f->turns[i * step]),
-			       c = times(from[2 * parts->stride], f->turns[2 * i * step]),
-			       d = times(from[3 * parts->stride], f->turns[3 * i * step]);
+		double complex a = from[0], b = times(from[parts->stride], f->twiddles[i * step]),
+			       c = times(from[2 * parts->stride], f->twiddles[2 * i * step]),
+			       d = times(from[3 * parts->stride], f->twiddles[3 * i * step]);
 		double complex even = a + c, odd = a - c, sum = b + d, difference = b - d;
 		difference = CMPLX(-f->sign * cimag(difference), f->sign * creal(difference));
 		to[i] = even + sum;
@@ -118,28 +121,28 @@ static void join_4(const struct fft *f, const struct parts *parts, double comple
 	}
 }
 
-static void join_any(const struct fft *f, const struct parts *parts, size_t p, double complex *to)
+static void combine_any(const struct fft *f, const struct parts *parts, size_t p, double complex *to)
 {
 	size_t m = parts->m, step = parts->step;
 	for (size_t i = 0; i < m; i++) {
 		double complex terms[FACTOR_MAX];
 		for (size_t k = 0; k < p; k++)
-			terms[k] = times(parts->from[k * parts->stride + i], f->turns[k * i * step]);
+			terms[k] = times(parts->from[k * parts->stride + i], f->twiddles[k * i * step]);
 		for (size_t j = 0; j < p; j++) {
 			double complex sum = terms[0];
 			for (size_t k = 1; k < p; k++)
-				sum += times(terms[k], f->turns[j * k % p * m * step]);
+				sum += times(terms[k], f->twiddles[j * k % p * m * step]);
 			to[j * m + i] = sum;
 		}
 	}
 }
 
-/* @from, every @stride-th, to @to, in order. @to and @from are apart. */
+/* Transform every @stride-th element of @from to @to, in order. @to and @from do not overlap. */
 static void transform_part(const struct fft *f, size_t level, size_t n, const double complex *from, size_t stride,
 	double complex *to, double complex *room)
 {
 	size_t p = f->factors[level], m = n / p;
-	struct parts parts = { .from = from, .stride = stride, .m = m, .step = f->n_turns / n };
+	struct parts parts = { .from = from, .stride = stride, .m = m, .step = f->n_twiddles / n };
 	if (m > 1) {
 		for (size_t k = 0; k < p; k++)
 			transform_part(f, level + 1, m, from + k * stride, stride * p, room + k * m, to + k * m);
@@ -147,11 +150,11 @@ static void transform_part(const struct fft *f, size_t level, size_t n, const do
 		parts.stride = m;
 	}
 	if (p == 4)
-		join_4(f, &parts, to);
+		combine_4(f, &parts, to);
 	else if (p == 2)
-		join_2(f, &parts, to);
+		combine_2(f, &parts, to);
 	else
-		join_any(f, &parts, p, to);
+		combine_any(f, &parts, p, to);
 }
 
 static void transform(const struct fft *f, double complex *line);
@@ -162,7 +165,7 @@ static void transform_chirped(const struct fft *f, double complex *line)
 	for (size_t i = 0; i < wide; i++)
 		f->wide[i] = i < n ? times(line[i], f->chirp[i]) : 0;
 	transform(f->chirped, f->wide);
-	/* back again by the same transform of the conjugate */
+	/* the inverse, as the transform of the conjugate */
 	for (size_t i = 0; i < wide; i++)
 		f->wide[i] = conj(times(f->wide[i], f->filter[i]));
 	transform(f->chirped, f->wide);
@@ -191,61 +194,61 @@ static enum et_status start_chirp(struct et_kernel_ctx *ctx, struct fft *f)
 	while (wide < 2 * n)
 		wide *= 2;
 	f->chirped = et_kernel_scratch(ctx, sizeof(*f->chirped));
-	f->chirp = numbers(ctx, n);
-	f->filter = numbers(ctx, wide);
-	f->wide = numbers(ctx, wide);
+	f->chirp = alloc_complex(ctx, n);
+	f->filter = alloc_complex(ctx, wide);
+	f->wide = alloc_complex(ctx, wide);
 	if (!f->chirped || !f->chirp || !f->filter || !f->wide)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	ET_TRY(start_fft(ctx, f->chirped, wide, -1));
 	for (size_t i = 0; i < wide; i++)
 		f->filter[i] = 0;
 	for (size_t i = 0; i < n; i++) {
-		f->chirp[i] = transpose(f->sign, (uint64_t)i * i, 2 * (uint64_t)n);
+		f->chirp[i] = twiddle(f->sign, (uint64_t)i * i, 2 * (uint64_t)n);
 		f->filter[i] = f->filter[(wide - i) % wide] = conj(f->chirp[i]);
 	}
 	transform(f->chirped, f->filter);
 	return ET_OK;
 }
 
-static enum et_status start_turns(struct et_kernel_ctx *ctx, struct fft *f)
+static enum et_status start_twiddles(struct et_kernel_ctx *ctx, struct fft *f)
 {
-	f->turns = numbers(ctx, f->n_turns);
-	f->room = numbers(ctx, 2 * f->n);
-	if (!f->turns || !f->room)
+	f->twiddles = alloc_complex(ctx, f->n_twiddles);
+	f->room = alloc_complex(ctx, 2 * f->n);
+	if (!f->twiddles || !f->room)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
-	fill_turns(f->sign, f->n_turns, f->turns);
+	fill_twiddles(f->sign, f->n_twiddles, f->twiddles);
 	return ET_OK;
 }
 
 static enum et_status start_fft(struct et_kernel_ctx *ctx, struct fft *f, size_t n, double sign)
 {
-	*f = (struct fft){ .n = n, .n_turns = n, .sign = sign };
-	return split(f) ? start_turns(ctx, f) : start_chirp(ctx, f);
+	*f = (struct fft){ .n = n, .n_twiddles = n, .sign = sign };
+	return split(f) ? start_twiddles(ctx, f) : start_chirp(ctx, f);
 }
 
-/* For real lines of an even length, if half of it has small factors: *@ret_is_half. */
+/* For real lines. *@ret_is_half: the length is even and its half has small factors, so half as many complex numbers are
+ * transformed. */
 static enum et_status start_halved(struct et_kernel_ctx *ctx, struct fft *f, size_t n, double sign, bool *ret_is_half)
 {
-	*f = (struct fft){ .n = n / 2, .n_turns = n, .sign = sign };
+	*f = (struct fft){ .n = n / 2, .n_twiddles = n, .sign = sign };
 	*ret_is_half = n % 2 == 0 && split(f);
-	return *ret_is_half ? start_turns(ctx, f) : start_fft(ctx, f, n, sign);
+	return *ret_is_half ? start_twiddles(ctx, f) : start_fft(ctx, f, n, sign);
 }
 
-/* Both ways between half the spectrum of a real line, @f->n + 1 numbers, and that of as many numbers as @f->n whose parts are
- * the line's even and odd elements: E + W^k O and E - W^k O, where those two spectra are E + iO. */
-static void pair_half(const struct fft *f, double complex *line, double factor)
+/* Both ways between half the spectrum of a real line, @f->n + 1 numbers, and the spectrum of @f->n numbers whose parts
+ * are the line's even and odd elements: E + W^k O and E - W^k O, where the latter spectrum is E + iO. */
+static void convert_half_spectrum(const struct fft *f, double complex *line, double factor)
 {
 	size_t n = f->n;
 	for (size_t k = 0; k <= n / 2; k++) {
 		double complex a = line[k], b = conj(line[n - k]), even = (a + b) * factor, odd = (a - b) * factor;
-		odd = times(CMPLX(-f->sign * cimag(odd), f->sign * creal(odd)), f->turns[k]);
+		odd = times(CMPLX(-f->sign * cimag(odd), f->sign * creal(odd)), f->twiddles[k]);
 		line[k] = even + odd;
 		line[n - k] = conj(even - odd);
 	}
 }
 
-/* Lines along one dimension. @n_in and @n_out elements of each are there and wanted; what is missing of a spectrum is
- * the mirror of the rest. */
+/* Lines along one dimension. The missing part of a spectrum mirrors the rest. */
 struct lines {
 	struct et_view from, to;
 	size_t dim;
@@ -253,8 +256,8 @@ struct lines {
 	bool is_half; /* the input is half a spectrum */
 };
 
-/* Elements of one line in memory, @step bytes apart, and where they are in the line that is transformed: a number each, or
- * each a part of one. */
+/* A line's elements in memory, @step bytes apart, and in the line that is transformed: each a complex number, or a part
+ * of one. */
 struct line_place {
 	enum et_scalar_type type;
 	int64_t step;
@@ -290,23 +293,23 @@ static void write_line(const struct line_place *place, const double *from, doubl
 	}
 }
 
-/* In place; see start_halved for what @n real elements become. */
+/* Transform in place; start_halved says what @n real elements become. */
 static void transform_line(const struct fft *f, const struct lines *l, size_t n, double complex *line)
 {
 	bool is_halved = f->n < n;
-	if (l->is_half) { /* what mirrors itself is real, whatever it says */
+	if (l->is_half) { /* numbers that mirror themselves are real, whatever the input says */
 		line[0] = creal(line[0]);
 		if (n % 2 == 0)
 			line[n / 2] = creal(line[n / 2]);
 		for (size_t k = n / 2 + 1; k < n && !is_halved; k++)
 			line[k] = conj(line[n - k]);
 		if (is_halved)
-			pair_half(f, line, 1);
+			convert_half_spectrum(f, line, 1);
 	}
 	transform(f, line);
 	if (is_halved && !l->is_half) {
 		line[f->n] = line[0];
-		pair_half(f, line, 0.5);
+		convert_half_spectrum(f, line, 0.5);
 	}
 }
 
@@ -316,7 +319,7 @@ static enum et_status transform_lines(struct et_kernel_ctx *ctx, struct lines *l
 	struct et_walk walk;
 	struct et_place place;
 	bool is_halved = false, is_real_in = !et_type_is_complex(l->from.type);
-	double complex *line = numbers(ctx, n + 1);
+	double complex *line = alloc_complex(ctx, n + 1);
 	if (!line)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	if (is_real_in || l->is_half)
@@ -344,7 +347,7 @@ static enum et_status transform_lines(struct et_kernel_ctx *ctx, struct lines *l
 	return ET_OK;
 }
 
-/* Dimensions, each once, the last one apart. */
+/* The dimensions in @list, each at most once; *@ret_last: the last of them. */
 static enum et_status get_dims(struct et_kernel_ctx *ctx, const struct et_evalue *list, const struct et_tensor *self,
 	size_t *ret_last)
 {
@@ -360,7 +363,7 @@ static enum et_status get_dims(struct et_kernel_ctx *ctx, const struct et_evalue
 	return ET_OK;
 }
 
-/* 0: as it is, 1: by the root of the number of elements, 2: by the number. */
+/* Normalization 0: none; 1: divide by the root of the number of elements; 2: divide by the number. */
 static enum et_status get_factor(struct et_kernel_ctx *ctx, int64_t norm, const struct et_evalue *list,
 	const struct et_tensor *real, double *ret)
 {
@@ -382,7 +385,7 @@ static enum et_status require_types(struct et_kernel_ctx *ctx, const struct et_t
 	return ET_OK;
 }
 
-/* The same view with dimension @dim of @size: only that is read. */
+/* The same view with size @size in dimension @dim. */
 static struct et_view narrowed(const struct et_view *view, size_t dim, int64_t size)
 {
 	struct et_view narrow = *view;
@@ -402,12 +405,12 @@ static enum et_status run_r2c(struct et_kernel_ctx *ctx, struct et_evalue *const
 	ET_TRY(require_types(ctx, x, out));
 	ET_TRY(get_dims(ctx, args[1], x, &last));
 	ET_TRY(get_factor(ctx, args[2]->i, args[1], x, &factor));
-	ET_REQUIRE(ctx, args[3]->b, "both sides of the spectrum");
+	ET_REQUIRE(ctx, args[3]->b, "the two-sided spectrum is not supported");
 	ET_REQUIRE(ctx, x->n_dims == out->n_dims && memcmp(x->dim_order, out->dim_order, x->n_dims) == 0,
-		"another dim order");
+		"input and output have different dim orders");
 	for (size_t d = 0; d < x->n_dims; d++)
 		sizes[d] = x->sizes[d];
-	ET_REQUIRE(ctx, sizes[last] > 0, "lines of no elements");
+	ET_REQUIRE(ctx, sizes[last] > 0, "the last dimension is empty");
 	sizes[last] = sizes[last] / 2 + 1;
 	ET_TRY(et_resize(ctx, out, sizes, x->n_dims));
 	et_view_of(&from, x);
@@ -424,7 +427,7 @@ static enum et_status run_r2c(struct et_kernel_ctx *ctx, struct et_evalue *const
 	return ET_OK;
 }
 
-/* spectrum, dimensions, normalization, size of the last of them > out */
+/* spectrum, dimensions, normalization, size of the last dimension > out */
 static enum et_status run_c2r(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *x = args[0]->tensor;
@@ -436,7 +439,7 @@ static enum et_status run_c2r(struct et_kernel_ctx *ctx, struct et_evalue *const
 	ET_TRY(require_types(ctx, out, x));
 	ET_TRY(get_dims(ctx, args[1], x, &last));
 	ET_REQUIRE(ctx, x->n_dims == out->n_dims && memcmp(x->dim_order, out->dim_order, x->n_dims) == 0,
-		"another dim order");
+		"input and output have different dim orders");
 	ET_REQUIRE(ctx, n >= 1 && n <= INT32_MAX && x->sizes[last] >= n / 2 + 1, "lines of %lld from a spectrum of %d",
 		(long long)n, x->sizes[last]);
 	for (size_t d = 0; d < x->n_dims; d++)
@@ -456,9 +459,7 @@ static enum et_status run_c2r(struct et_kernel_ctx *ctx, struct et_evalue *const
 		copy.data = et_kernel_scratch(ctx, n_bytes);
 		if (!copy.data)
 			return ET_E_MEMORY_ALLOCATION_FAILED;
-		int64_t stride = 1;
-		for (size_t d = copy.n_dims; d-- > 0; stride *= copy.sizes[d])
-			copy.strides[d] = stride;
+		et_view_set_row_major(&copy);
 		et_view_copy(&copy, &from);
 		from = copy;
 	}

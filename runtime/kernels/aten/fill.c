@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators that make tensors from numbers.
  *
- * empty gives zeros: what a tensor held before may be another client's. */
+ * empty gives zeros, because the memory may still hold another client's data. */
 #include "runtime/kernels/engine/complex_elementwise.h"
 #include "runtime/kernels/engine/args.h"
 #include "runtime/kernels/kernels.h"
@@ -29,7 +29,7 @@ enum et_status et_number_element(struct et_kernel_ctx *ctx, enum et_scalar_type 
 void et_fill_with(struct et_tensor *out, const struct et_wide *element)
 {
 	size_t numel = et_tensor_numel(out);
-	if (numel) /* a tensor has no gaps */
+	if (numel) /* a tensor's elements are dense */
 		et_fill_elements(out->data, (const uint8_t *)element, numel, et_element_bytes(out));
 }
 
@@ -78,10 +78,10 @@ static enum et_status run_fill_tensor(struct et_kernel_ctx *ctx, struct et_evalu
 	et_view_of(&view, value);
 	view.n_dims = 0;
 	et_view_broadcast(&view, like.sizes, like.n_dims);
-	return et_give_view_cast(ctx, &view, args[2]->tensor);
+	return et_cast_view_to_output(ctx, &view, args[2]->tensor);
 }
 
-/* The row is the number to fill with; the sizes come first, the output last. */
+/* The row is the number to fill with; the sizes are the first argument, the output is the last. */
 static enum et_status run_constant(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	size_t n_inputs = 1;
@@ -92,7 +92,7 @@ static enum et_status run_constant(struct et_kernel_ctx *ctx, struct et_evalue *
 	return et_fill(ctx, out, ctx->kernel->row);
 }
 static const struct et_evalue zero = { .tag = ET_TAG_INT, .i = 0 };
-static const struct et_evalue one = { .tag = ET_TAG_INT, .i = 1 };
+static const struct et_evalue one_value = { .tag = ET_TAG_INT, .i = 1 };
 
 static enum et_status run_scalar_tensor(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
@@ -100,7 +100,7 @@ static enum et_status run_scalar_tensor(struct et_kernel_ctx *ctx, struct et_eva
 	return et_fill(ctx, args[1]->tensor, args[0]);
 }
 
-/* Of floats and doubles, with no block in between. */
+/* For float and double, without a block in between. */
 #define ARANGE(name, type)                                                         \
 	static void name(struct et_tensor *out, double start, double step)         \
 	{                                                                          \
@@ -113,7 +113,7 @@ ARANGE(arange_doubles, double)
 
 static enum et_status arange(struct et_kernel_ctx *ctx, double start, double end, double step, struct et_tensor *out)
 {
-	if (out->type == ET_INT64) { /* PyTorch cuts off before it counts */
+	if (out->type == ET_INT64) { /* PyTorch truncates before it counts */
 		start = trunc(start);
 		end = trunc(end);
 		step = trunc(step);
@@ -126,7 +126,7 @@ static enum et_status arange(struct et_kernel_ctx *ctx, double start, double end
 		(out->type == ET_FLOAT32 ? arange_floats : arange_doubles)(out, start, step);
 		return ET_OK;
 	}
-	/* Whole numbers that doubles hold are as right as int64. */
+	/* Whole numbers below 2^52 are exact in double and in int64. */
 	bool is_whole = et_type_is_integral(out->type) && fabs(start) < 0x1p52 && fabs(step * n) < 0x1p52 &&
 			floor(start) == start && floor(step) == step;
 	union {
@@ -156,8 +156,8 @@ static enum et_status run_arange_start(struct et_kernel_ctx *ctx, struct et_eval
 		args[3]->tensor);
 }
 
-/* Memory without values, so zeros; the sizes are argument number row, and how they shall lie is the argument behind
- * them. A program says that of the output itself, too, and that holds. */
+/* Memory without values is zeroed. The row is the index of the sizes argument; the strides or dim order come next. The
+ * program also gives the output a dim order, which is used. */
 static enum et_status run_empty_laid_out(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	size_t first = *(const size_t *)ctx->kernel->row;
@@ -169,15 +169,15 @@ static enum et_status run_empty_laid_out(struct et_kernel_ctx *ctx, struct et_ev
 }
 static const size_t sizes_first = 0, sizes_second = 1;
 
-/* How many elements of row @row are on the diagonal or below, of @n_columns. */
+/* How many of the @n_columns elements of row @row are on or below the diagonal. */
 static int64_t below_diagonal(int64_t row, int64_t n_columns, int64_t offset)
 {
 	int64_t n = row + offset + 1;
 	return n < 0 ? 0 : n < n_columns ? n : n_columns;
 }
 
-/* How many all rows have there, none of them looked at, since there may be any number: up to @ramp none, then one more in
- * each row, from @full on all columns. Below 2^62. */
+/* The same for all rows together, computed without visiting them, since there may be any number: none up to row @ramp,
+ * then one more in each row, and all columns from row @full on. The result is below 2^62. */
 static int64_t n_below_diagonal(int64_t n_rows, int64_t n_columns, int64_t offset)
 {
 	int64_t ramp = offset > -1 ? 0 : -1 - offset, full = n_columns - offset - 1;
@@ -186,8 +186,8 @@ static int64_t n_below_diagonal(int64_t n_rows, int64_t n_columns, int64_t offse
 	return (full - ramp) * (ramp + full + 1 + 2 * offset) / 2 + (n_rows - full) * n_columns;
 }
 
-/* Rows, columns, the diagonal's offset > the indices of the elements below it, or above if row says so: the rows, and
- * then the columns. */
+/* rows, columns, diagonal offset > the indices of the elements below the diagonal, or above it (row): first all row
+ * indices, then all column indices. */
 static enum et_status run_triangle_indices(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	bool is_upper = *(const bool *)ctx->kernel->row;
@@ -195,13 +195,13 @@ static enum et_status run_triangle_indices(struct et_kernel_ctx *ctx, struct et_
 	struct et_tensor *out = args[3]->tensor;
 	ET_REQUIRE(ctx, n_rows >= 0 && n_rows <= INT32_MAX && n_columns >= 0 && n_columns <= INT32_MAX,
 		"%lld rows and %lld columns", (long long)n_rows, (long long)n_columns);
-	/* Farther than that it makes no difference. */
+	/* Larger offsets make no difference. */
 	offset = offset < -n_rows ? -n_rows : offset > n_columns ? n_columns : offset;
-	/* Above the diagonal is what is not below the one before. */
+	/* The elements above a diagonal are those that are not below the diagonal before it. */
 	offset -= is_upper;
 	ET_REQUIRE(ctx, et_loader(out->type, ET_F64), "cannot fill %s", et_scalar_name(out->type));
 	et_store_fn store = et_storer(out->type, ET_I64);
-	/* Rows that have none are passed over: there may be any number. */
+	/* Rows without elements are skipped, since there may be any number. */
 	int64_t first = is_upper || offset > -1 ? 0 : -1 - offset;
 	if (is_upper && n_rows > n_columns - offset)
 		n_rows = n_columns - offset;
@@ -238,7 +238,7 @@ static const struct et_kernel rows[] = {
 	{ "aten::full.out", "VS>T", run_full },
 	{ "aten::full_like.out", "TSi>T", run_full_like },
 	{ "aten::new_empty_strided.out", "TVV>T", run_empty_laid_out, &sizes_second },
-	{ "aten::ones.out", "V>T", run_constant, &one },
+	{ "aten::ones.out", "V>T", run_constant, &one_value },
 	{ "aten::scalar_tensor.out", "S>T", run_scalar_tensor },
 	{ "aten::tril_indices.out", "III>T", run_triangle_indices, &lower },
 	{ "aten::triu_indices.out", "III>T", run_triangle_indices, &upper },

@@ -2,7 +2,7 @@
 /* Operators that choose elements by a tensor of indices along one dimension, or by a mask: gather, scatter,
  * index_select, embedding, masked_select, nonzero …
  *
- * Indices and masks are used from a local copy only (index_copy.h), and every index is checked where it is used. */
+ * Indices and masks are used only from a private copy (index_copy.h), and every index is checked where it is used. */
 #include "runtime/kernels/engine/complex_elementwise.h"
 #include "runtime/kernels/engine/index_copy.h"
 #include "runtime/kernels/kernels.h"
@@ -32,9 +32,10 @@ static void copy_element(uint8_t *to, const uint8_t *from, size_t n_bytes)
 	}
 }
 
-/* Walk an index tensor beside a source or destination of its shape and one that it indexes along @dim. */
+/* A walk over an index tensor, a source or destination of the same sizes (the companion), and the tensor that the
+ * indices point into along @dim. */
 struct pick {
-	struct et_walk walk; /* views: index, its companion, the indexed one with @dim standing still */
+	struct et_walk walk; /* views: index, companion, and the indexed tensor with stride 0 in @dim */
 	struct et_view companion, indexed;
 	const int64_t *indices;
 	int64_t size, stride; /* of the indexed dimension */
@@ -43,7 +44,7 @@ struct pick {
 static enum et_status begin_pick(struct et_kernel_ctx *ctx, struct pick *p, const struct et_tensor *index,
 	int64_t dim_arg, const struct et_tensor *indexed)
 {
-	struct et_view index_view, still;
+	struct et_view index_view, fixed;
 	size_t dim;
 	ET_REQUIRE(ctx, et_type_is_integral(index->type), "an index of %s", et_scalar_name(index->type));
 	ET_TRY(et_get_dim(ctx, dim_arg, indexed->n_dims, &dim));
@@ -57,34 +58,34 @@ static enum et_status begin_pick(struct et_kernel_ctx *ctx, struct pick *p, cons
 		et_view_insert(&index_view, 0, 1, 1);
 	if (p->companion.n_dims == 0)
 		et_view_insert(&p->companion, 0, 1, 1);
-	et_view_clone(&still, &p->indexed);
+	et_view_clone(&fixed, &p->indexed);
 	bool is_empty = et_view_numel(&index_view) == 0;
-	ET_REQUIRE(ctx, is_empty || (index_view.n_dims == still.n_dims && p->companion.n_dims == still.n_dims),
-		"ranks %u, %u and %u", index_view.n_dims, p->companion.n_dims, still.n_dims);
-	for (size_t d = 0; d < still.n_dims && !is_empty; d++) {
+	ET_REQUIRE(ctx, is_empty || (index_view.n_dims == fixed.n_dims && p->companion.n_dims == fixed.n_dims),
+		"ranks %u, %u and %u", index_view.n_dims, p->companion.n_dims, fixed.n_dims);
+	for (size_t d = 0; d < fixed.n_dims && !is_empty; d++) {
 		int64_t size = index_view.sizes[d];
-		ET_REQUIRE(ctx, size <= p->companion.sizes[d] && (d == dim || size <= still.sizes[d]),
+		ET_REQUIRE(ctx, size <= p->companion.sizes[d] && (d == dim || size <= fixed.sizes[d]),
 			"an index of size %lld in dimension %zu", (long long)size, d);
 		p->companion.sizes[d] = size;
-		still.sizes[d] = size;
+		fixed.sizes[d] = size;
 	}
 	p->size = p->indexed.sizes[dim];
 	p->stride = p->indexed.strides[dim];
-	still.strides[dim] = 0;
-	if (is_empty) { /* the sizes need not fit, and nobody goes anywhere */
+	fixed.strides[dim] = 0;
+	if (is_empty) { /* then the sizes need not match, and nothing is copied */
 		p->walk.n_views = p->walk.n_dims = p->walk.numel = 0;
 		return ET_OK;
 	}
-	et_walk_init_in_order(&p->walk, (const struct et_view *[]){ &index_view, &p->companion, &still }, 3);
+	et_walk_init_in_order(&p->walk, (const struct et_view *[]){ &index_view, &p->companion, &fixed }, 3);
 	return ET_OK;
 }
 
-/* Neighbours along the walk's inner run: their indices, what is beside each, and where index 0 of each points to. */
+/* The inner run of such a walk: the indices, the companion's elements, and the address that index 0 means for each. */
 struct pick_run {
 	size_t n;
 	const int64_t *indices;
-	uint8_t *beside, *indexed;
-	ptrdiff_t step, beside_step, indexed_step; /* the last two in bytes */
+	uint8_t *companion, *indexed;
+	ptrdiff_t step, companion_step, indexed_step; /* the last two in bytes */
 	int64_t size;
 	ptrdiff_t stride; /* from one index to the next, in bytes */
 };
@@ -96,18 +97,18 @@ static struct pick_run pick_run_at(const struct pick *p, const struct et_place *
 	return (struct pick_run){
 		.n = et_place_run(place, &p->walk),
 		.indices = p->indices + place->offset[0],
-		.beside = p->companion.data + place->offset[1] * bytes,
+		.companion = p->companion.data + place->offset[1] * bytes,
 		.indexed = p->indexed.data + place->offset[2] * bytes,
 		.step = p->walk.strides[0][inner],
-		.beside_step = p->walk.strides[1][inner] * bytes,
+		.companion_step = p->walk.strides[1][inner] * bytes,
 		.indexed_step = p->walk.strides[2][inner] * bytes,
 		.size = p->size,
 		.stride = p->stride * bytes,
 	};
 }
 
-/* The element that index @i of the run points to; NULL: it points outside. */
-static inline uint8_t *picked(const struct pick_run *run, size_t i)
+/* The element that index @i of the run points to; NULL: the index is out of range. */
+static inline uint8_t *picked_element(const struct pick_run *run, size_t i)
 {
 	int64_t index = run->indices[(ptrdiff_t)i * run->step];
 	index = index < 0 ? index + run->size : index;
@@ -136,10 +137,10 @@ static enum et_status run_gather(struct et_kernel_ctx *ctx, struct et_evalue *co
 	for (size_t done = 0; done < p.walk.numel;) {
 		struct pick_run run = pick_run_at(&p, &place);
 		for (size_t i = 0; i < run.n; i++) {
-			const uint8_t *from = picked(&run, i);
+			const uint8_t *from = picked_element(&run, i);
 			if (!from)
 				return refuse_index(ctx, &run, i);
-			copy_element(run.beside + (ptrdiff_t)i * run.beside_step, from, bytes);
+			copy_element(run.companion + (ptrdiff_t)i * run.companion_step, from, bytes);
 		}
 		et_place_advance(&place, &p.walk, run.n);
 		done += run.n;
@@ -149,7 +150,7 @@ static enum et_status run_gather(struct et_kernel_ctx *ctx, struct et_evalue *co
 
 enum scatter_mode { SCATTER_SET, SCATTER_ADD, SCATTER_MULTIPLY };
 
-/* Sums and products of integers wrap, however they are signed. */
+/* Unsigned arithmetic, so that sums and products of integers wrap around. */
 #define COMBINE(number)                                                      \
 	do {                                                                 \
 		number a, b;                                                 \
@@ -182,13 +183,10 @@ static void combine(uint8_t *to, const uint8_t *from, enum et_scalar_type type, 
 		*to = mode == SCATTER_ADD ? (*to | *from) != 0 : *to && *from;
 	} else if (et_type_is_half(type)) {
 		uint16_t bits[2];
-		bool is_bfloat16 = type == ET_BFLOAT16;
 		memcpy(&bits[0], to, sizeof(*bits));
 		memcpy(&bits[1], from, sizeof(*bits));
-		float a = is_bfloat16 ? et_from_bfloat16(bits[0]) : et_from_half(bits[0]),
-		      b = is_bfloat16 ? et_from_bfloat16(bits[1]) : et_from_half(bits[1]),
-		      result = mode == SCATTER_ADD ? a + b : a * b;
-		bits[0] = is_bfloat16 ? et_to_bfloat16(result) : et_to_half(result);
+		float a = et_half_to_float(bits[0], type), b = et_half_to_float(bits[1], type);
+		bits[0] = et_float_to_half(mode == SCATTER_ADD ? a + b : a * b, type);
 		memcpy(to, bits, sizeof(*bits));
 	} else if (et_type_is_float(type)) {
 		double a = et_element_get_double(to, type), b = et_element_get_double(from, type);
@@ -207,17 +205,17 @@ static enum et_status scatter(struct et_kernel_ctx *ctx, struct et_evalue *const
 	struct et_view self;
 	struct et_place place;
 	et_view_of(&self, args[0]->tensor);
-	ET_TRY(et_give_view(ctx, &self, out));
+	ET_TRY(et_copy_view_to_output(ctx, &self, out));
 	et_view_clone(&p.companion, src);
 	ET_TRY(begin_pick(ctx, &p, args[2]->tensor, args[1]->i, out));
 	et_place_seek(&place, &p.walk, 0);
 	for (size_t done = 0; done < p.walk.numel;) {
 		struct pick_run run = pick_run_at(&p, &place);
 		for (size_t i = 0; i < run.n; i++) {
-			uint8_t *to = picked(&run, i);
+			uint8_t *to = picked_element(&run, i);
 			if (!to)
 				return refuse_index(ctx, &run, i);
-			combine(to, run.beside + (ptrdiff_t)i * run.beside_step, out->type, mode);
+			combine(to, run.companion + (ptrdiff_t)i * run.companion_step, out->type, mode);
 		}
 		et_place_advance(&place, &p.walk, run.n);
 		done += run.n;
@@ -269,17 +267,7 @@ static enum et_status run_scatter_value(struct et_kernel_ctx *ctx, struct et_eva
 	return scatter(ctx, args, &src, SCATTER_SET, out);
 }
 
-static bool is_row_major(const struct et_view *view)
-{
-	int64_t stride = 1;
-	for (size_t d = view->n_dims; d-- > 0; stride *= view->sizes[d]) {
-		if (view->sizes[d] != 1 && view->strides[d] != stride)
-			return false;
-	}
-	return true;
-}
-
-/* Where what is chosen lies in one piece for each index. */
+/* For row-major tensors, in which the elements chosen by each index are adjacent. */
 static void select_rows(const struct et_view *to, const struct et_view *from, size_t dim, const int64_t *indices)
 {
 	size_t bytes = et_scalar_size(to->type), n_outer = 1, n = (size_t)to->sizes[dim];
@@ -302,7 +290,7 @@ static enum et_status run_index_select(struct et_kernel_ctx *ctx, struct et_eval
 	struct et_tensor *out = args[3]->tensor;
 	struct et_view from, to, unused;
 	int64_t sizes[ET_MAX_DIMS];
-	size_t dim, n = et_tensor_numel(index);
+	size_t dim, n = et_tensor_numel(index), numel;
 	ET_TRY(et_require_same_type(ctx, self, out));
 	ET_REQUIRE(ctx, index->n_dims <= 1 && et_type_is_integral(index->type), "an index of %s, rank %u",
 		et_scalar_name(index->type), index->n_dims);
@@ -323,7 +311,7 @@ static enum et_status run_index_select(struct et_kernel_ctx *ctx, struct et_eval
 	for (size_t i = 0; i < n; i++)
 		ET_REQUIRE(ctx, indices[i] >= 0 && indices[i] < from.sizes[dim], "index %lld of %lld",
 			(long long)indices[i], (long long)from.sizes[dim]);
-	if (is_row_major(&from) && is_row_major(&to)) {
+	if (et_views_are_dense(&from, &from, &numel) && et_views_are_dense(&to, &to, &numel)) {
 		select_rows(&to, &from, dim, indices);
 		return ET_OK;
 	}
@@ -369,28 +357,19 @@ static enum et_status run_embedding(struct et_kernel_ctx *ctx, struct et_evalue 
 
 /* --- masks ---------------------------------------------------------------------------------------------- */
 
-/* @self and a local copy of @mask, both broadcast to their common sizes. */
+/* @self and a private copy of @mask, both broadcast to their common sizes. */
 static enum et_status broadcast_mask(struct et_kernel_ctx *ctx, const struct et_tensor *self,
 	const struct et_tensor *mask, struct et_view *ret_self, struct et_view *ret_mask)
 {
-	int64_t sizes[ET_MAX_DIMS];
-	size_t n_dims = self->n_dims > mask->n_dims ? self->n_dims : mask->n_dims;
 	ET_REQUIRE(ctx, mask->type == ET_BOOL || mask->type == ET_UINT8, "a mask of %s", et_scalar_name(mask->type));
 	if (!et_local_copy(ctx, mask, ET_BOOL, ret_mask))
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	et_view_of(ret_self, self);
-	for (size_t d = 0; d < n_dims; d++) {
-		size_t from_end = n_dims - d;
-		int64_t a = from_end <= self->n_dims ? self->sizes[self->n_dims - from_end] : 1;
-		int64_t b = from_end <= mask->n_dims ? mask->sizes[mask->n_dims - from_end] : 1;
-		sizes[d] = a == 1 ? b : a;
-	}
-	ET_REQUIRE(ctx, et_view_broadcast(ret_self, sizes, n_dims) && et_view_broadcast(ret_mask, sizes, n_dims),
-		"the mask does not broadcast to the input");
+	ET_REQUIRE(ctx, et_view_broadcast_both(ret_self, ret_mask), "the mask does not broadcast to the input");
 	return ET_OK;
 }
 
-/* The elements of a walk's inner run, and whether each is chosen. */
+/* The elements of a walk's inner run, and which of them are chosen. */
 struct masked_run {
 	const uint8_t *mask;
 	uint8_t *elements;
@@ -405,7 +384,7 @@ static struct masked_run run_at(const struct et_walk *walk, const struct et_plac
 		walk->strides[0][walk->n_dims - 1], walk->strides[1][walk->n_dims - 1] * (ptrdiff_t)bytes, n };
 }
 
-/* View 0 of @walk is the mask: a local copy, 0 or 1 each. */
+/* View 0 of @walk is the mask: a private copy of bytes that are 0 or 1. */
 static size_t count_chosen(const struct et_walk *walk, const uint8_t *mask)
 {
 	size_t n = 0;
@@ -421,8 +400,8 @@ static size_t count_chosen(const struct et_walk *walk, const uint8_t *mask)
 	return n;
 }
 
-/* To where the next chosen one goes, every element is written: no branch, whose outcome nobody could foresee. At most
- * @room of them; returns how many. */
+/* Every element is written to where the next chosen one belongs, so there is no branch, which could not be predicted.
+ * At most @room chosen ones; returns how many. */
 ET_EXPANDED size_t select_run(const struct masked_run *run, uint8_t *to, size_t room, size_t bytes)
 {
 	size_t n = 0;
@@ -433,7 +412,7 @@ ET_EXPANDED size_t select_run(const struct masked_run *run, uint8_t *to, size_t 
 	return n;
 }
 
-/* The chosen ones from @from on, of which there are enough; returns how many. */
+/* Replace the chosen elements by elements from @from, at most @left; returns how many. */
 ET_EXPANDED size_t scatter_run(const struct masked_run *run, const uint8_t *from, size_t left, size_t bytes)
 {
 	size_t n = 0;
@@ -484,11 +463,11 @@ static enum et_status run_masked_scatter(struct et_kernel_ctx *ctx, struct et_ev
 	ET_TRY(et_require_same_type(ctx, source, out));
 	ET_TRY(et_require_contiguous(ctx, source, "the source"));
 	ET_TRY(broadcast_mask(ctx, args[0]->tensor, args[1]->tensor, &self, &mask));
-	ET_TRY(et_give_view(ctx, &self, out));
+	ET_TRY(et_copy_view_to_output(ctx, &self, out));
 	et_view_of(&to, out);
 	et_walk_init_in_order(&walk, (const struct et_view *[]){ &mask, &to }, 2);
 	size_t n = count_chosen(&walk, mask.data);
-	ET_REQUIRE(ctx, n <= et_tensor_numel(source), "the source has %zu elements, the mask more",
+	ET_REQUIRE(ctx, n <= et_tensor_numel(source), "the source has %zu elements, the mask chooses more",
 		et_tensor_numel(source));
 	et_place_seek(&place, &walk, 0);
 	for (size_t i = 0, run; i < walk.numel && at < n; i += run) {
@@ -536,7 +515,7 @@ static enum et_status run_nonzero(struct et_kernel_ctx *ctx, struct et_evalue *c
 	return ET_OK;
 }
 
-/* Index i as often as repeats[i] says. */
+/* Each index i, repeats[i] times. */
 static enum et_status run_repeat_interleave(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *repeats = args[0]->tensor;

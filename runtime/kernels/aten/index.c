@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* index and index_put: elements chosen by tensors of indices or masks.
+/* index and index_put: elements chosen by tensors of indices or by masks.
  *
- * Index tensors may lie in memory that a client changes at any moment: each is copied to scratch first, and
- * only the copy is checked and used. What comes of them is an offset into self for every place of the broadcast
- * index shape, found a chunk at a time: a program chooses that shape, and it may be larger than any memory. A mask
- * stands for the indices of its true elements. */
+ * Index tensors may lie in memory that a client changes at any moment. In the general case each is copied to scratch
+ * memory, and only the copy is checked and used; the fast case reads each index exactly once. The result is an offset
+ * into self for every place of the broadcast index shape, found a chunk at a time, because a program chooses that shape
+ * and it may be larger than any memory. A mask stands for the indices of its true elements. */
 #include "runtime/kernels/engine/complex_elementwise.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/engine/index_copy.h"
 #include "runtime/kernels/engine/elementwise.h"
 
-/* One index of one dimension: a local copy, seen as a view of INT64. */
+/* The indices of one dimension: a private copy, as a view of INT64. */
 struct index_of {
 	struct et_view view;
 	size_t dim;
@@ -26,16 +26,15 @@ struct selection {
 	int64_t sizes[ET_MAX_DIMS];
 	size_t numel;
 	int64_t offsets[CHUNK]; /* in elements of self */
-	uint32_t dims;          /* of self, which are indexed */
-	size_t result_dim;      /* where the index shape stands in the result */
-	struct et_view kept;    /* self without them */
+	uint32_t dims;          /* the indexed dimensions of self, as a bit set */
+	size_t result_dim;      /* position of the index shape in the result */
+	struct et_view kept;    /* self without the indexed dimensions */
 };
 
 void *et_local_copy(struct et_kernel_ctx *ctx, const struct et_tensor *tensor, enum et_scalar_type type,
 	struct et_view *ret_view)
 {
 	struct et_view from;
-	int64_t stride = 1;
 	size_t n_bytes = et_tensor_numel(tensor) * et_scalar_size(type);
 	void *copy = et_kernel_scratch(ctx, n_bytes + 1);
 	if (!copy)
@@ -49,21 +48,18 @@ void *et_local_copy(struct et_kernel_ctx *ctx, const struct et_tensor *tensor, e
 		et_view_clone(&from, ret_view);
 		ret_view->data = copy;
 		ret_view->type = (uint8_t)type;
-		for (size_t d = from.n_dims; d-- > 0;) {
-			ret_view->strides[d] = stride;
-			stride *= from.sizes[d];
-		}
+		et_view_set_row_major(ret_view);
 		if (et_view_cast(ctx, ret_view, &from) != ET_OK)
 			return NULL;
 	}
-	/* A client's truths need not be 0 and 1, and they are counted. */
+	/* A client's bool may hold other bytes than 0 and 1, and masks are counted. */
 	uint8_t *truths = copy;
 	for (size_t i = 0, n = type == ET_BOOL ? et_tensor_numel(tensor) : 0; i < n; i++)
 		truths[i] = truths[i] != 0;
 	return copy;
 }
 
-/* A mask over @mask->n_dims dimensions from @dim on becomes as many lists of positions. */
+/* Convert a mask over @mask->n_dims dimensions, starting at @dim, to as many lists of positions. */
 static enum et_status expand_mask(struct et_kernel_ctx *ctx, const struct et_tensor *self, const struct et_tensor *mask,
 	size_t dim, struct index_of *indices)
 {
@@ -123,7 +119,7 @@ static enum et_status read_indices(struct et_kernel_ctx *ctx, const struct et_te
 	return ET_OK;
 }
 
-/* Check one index against its dimension and add what it contributes to places [begin, begin + n). */
+/* Check one index tensor against its dimension, and add its part of the offsets of places [begin, begin + n). */
 static enum et_status add_offsets(struct et_kernel_ctx *ctx, struct selection *s, const struct index_of *index,
 	size_t begin, size_t n)
 {
@@ -132,7 +128,7 @@ static enum et_status add_offsets(struct et_kernel_ctx *ctx, struct selection *s
 	struct et_place place;
 	int64_t size = s->self->sizes[index->dim], stride = s->self->strides[index->dim];
 	const int64_t *indices = (const int64_t *)(const void *)index->view.data;
-	bool is_whole = et_view_numel(&index->view) == s->numel; /* a copy of our own, one behind the other */
+	bool is_whole = et_view_numel(&index->view) == s->numel; /* our own copy is dense */
 	if (!is_whole) {
 		et_view_clone(&view, &index->view);
 		et_view_broadcast(&view, s->sizes, s->n_dims);
@@ -150,7 +146,7 @@ static enum et_status add_offsets(struct et_kernel_ctx *ctx, struct selection *s
 	return ET_OK;
 }
 
-/* The offset of place @i; found a chunk at a time, in order. */
+/* The offset of place @i; callers ask in order, and a chunk is found at a time. */
 static enum et_status offset_of(struct et_kernel_ctx *ctx, struct selection *s, size_t i, int64_t *ret_offset)
 {
 	if (i % CHUNK == 0) {
@@ -168,7 +164,7 @@ static enum et_status select_elements(struct et_kernel_ctx *ctx, const struct et
 {
 	struct index_of *indices = s->indices;
 	size_t n = 0;
-	s->self = self; /* not all of it is made 0: it is as large as many a tensor */
+	s->self = self; /* not cleared as a whole: it is as large as many a tensor */
 	s->n_dims = 0;
 	s->dims = 0;
 	ET_REQUIRE(ctx, et_list_len(list) <= ET_MAX_DIMS, "%zu indices", et_list_len(list));
@@ -196,7 +192,7 @@ static enum et_status select_elements(struct et_kernel_ctx *ctx, const struct et
 		s->dims |= 1u << indices[k].dim;
 		is_together &= k == 0 || indices[k].dim == indices[k - 1].dim + 1;
 	}
-	/* Indices side by side leave their result in their place, others move it to the front. */
+	/* Adjacent indexed dimensions are replaced in place; otherwise the index shape moves to the front. */
 	s->result_dim = n && is_together ? indices[0].dim : 0;
 	et_view_of(&s->kept, self);
 	for (size_t d = self->n_dims; d-- > 0;) {
@@ -206,7 +202,7 @@ static enum et_status select_elements(struct et_kernel_ctx *ctx, const struct et
 	return ET_OK;
 }
 
-/* The sizes of what was selected. */
+/* The sizes of the result. */
 static enum et_status selected_sizes(struct et_kernel_ctx *ctx, const struct selection *s, int64_t *ret_sizes,
 	size_t *ret_n)
 {
@@ -222,7 +218,7 @@ static enum et_status selected_sizes(struct et_kernel_ctx *ctx, const struct sel
 	return ET_OK;
 }
 
-/* @selected is shaped like the selection: as an array of places and, for each, a view like @s->kept. */
+/* @selected has the sizes of the result: seen as an array of places, each with a view like @s->kept. */
 struct places {
 	struct et_view kept;
 	struct et_walk walk;
@@ -244,8 +240,8 @@ static void open_places(struct places *places, const struct selection *s, const 
 	et_place_seek(&places->place, &places->walk, 0);
 }
 
-/* Where every dimension is indexed, so that a place is one element. */
-static enum et_status take_elements(struct et_kernel_ctx *ctx, struct selection *s, struct places *to,
+/* Every dimension is indexed, so a place is one element. */
+static enum et_status index_elements(struct et_kernel_ctx *ctx, struct selection *s, struct places *to,
 	size_t element_bytes)
 {
 	ptrdiff_t stride = to->walk.strides[0][to->walk.n_dims - 1];
@@ -266,18 +262,19 @@ static enum et_status take_elements(struct et_kernel_ctx *ctx, struct selection 
 	return ET_OK;
 }
 
-/* Whether a place is one run of elements, both where it is taken from and where it goes. */
+/* Whether a place is one dense run on both sides. */
 static bool is_one_run(const struct et_view *to, const struct et_view *from)
 {
 	struct et_walk walk;
 	size_t unused;
-	if (et_view_is_one_piece(to, from, &unused))
+	if (et_views_are_dense(to, from, &unused))
 		return true;
 	et_walk_init(&walk, (const struct et_view *[]){ to, from }, 2);
 	return walk.n_dims == 1 && walk.strides[0][0] == 1 && walk.strides[1][0] == 1;
 }
 
-static enum et_status take_runs(struct et_kernel_ctx *ctx, struct selection *s, struct places *to, size_t element_bytes)
+static enum et_status index_runs(struct et_kernel_ctx *ctx, struct selection *s, struct places *to,
+	size_t element_bytes)
 {
 	size_t bytes = et_view_numel(&s->kept) * element_bytes;
 	for (size_t i = 0; i < s->numel; i++) {
@@ -290,7 +287,7 @@ static enum et_status take_runs(struct et_kernel_ctx *ctx, struct selection *s, 
 	return ET_OK;
 }
 
-/* Elements at @at[i] of @to from @from at @offsets[i]. */
+/* Copy element @offsets[i] of @from to element @at[i] of @to. */
 #define GATHER(type)                   \
 	for (size_t i = 0; i < n; i++) \
 	((type *)(void *)to)[at[i]] = ((const type *)(const void *)from)[offsets[i]]
@@ -316,8 +313,8 @@ static void gather_elements(uint8_t *to, const int64_t *at, const uint8_t *from,
 	}
 }
 
-/* Where a place's elements lie apart, those of many places that are neighbours are taken together. */
-static enum et_status take_apart(struct et_kernel_ctx *ctx, struct selection *s, struct places *to,
+/* The elements of a place are not adjacent: copy one element of many adjacent places at a time. */
+static enum et_status index_strided(struct et_kernel_ctx *ctx, struct selection *s, struct places *to,
 	size_t element_bytes)
 {
 	struct et_walk walk;
@@ -326,7 +323,7 @@ static enum et_status take_apart(struct et_kernel_ctx *ctx, struct selection *s,
 		int64_t at[CHUNK], offset;
 		struct et_place place;
 		n = s->numel - begin < CHUNK ? s->numel - begin : CHUNK;
-		ET_TRY(offset_of(ctx, s, begin, &offset)); /* finds those of the whole chunk */
+		ET_TRY(offset_of(ctx, s, begin, &offset)); /* finds the offsets of the whole chunk */
 		for (size_t i = 0; i < n; i++) {
 			at[i] = to->place.offset[0];
 			et_place_advance(&to->place, &to->walk, 1);
@@ -341,101 +338,103 @@ static enum et_status take_apart(struct et_kernel_ctx *ctx, struct selection *s,
 	return ET_OK;
 }
 
-/* Whether the elements of a place lie apart in the order in which they are written. */
-static bool lie_apart(const struct et_view *to, const struct et_view *from)
+/* Whether the elements of a place are not adjacent on either side. */
+static bool is_strided(const struct et_view *to, const struct et_view *from)
 {
 	struct et_walk walk;
 	et_walk_init(&walk, (const struct et_view *[]){ to, from }, 2);
 	return walk.strides[0][walk.n_dims - 1] != 1 && walk.strides[1][walk.n_dims - 1] != 1;
 }
 
-/* Indices of one shape, for dimensions side by side. */
-struct alike {
-	const void *indices[ET_MAX_DIMS]; /* int64, or int32 */
+/* Index tensors of one shape and type, for adjacent dimensions. */
+struct adjacent_indices {
+	const void *indices[ET_MAX_DIMS]; /* int64 or int32 */
 	bool is_wide;
 	const struct et_tensor *like; /* any of them */
 	size_t n, first;              /* how many, and the first dimension */
 };
 
-/* False: what is in @list is not like that, or does not lie row after row. */
-static bool find_alike(struct alike *alike, const struct et_tensor *self, const struct et_evalue *list)
+/* False: @list is not of this kind, or an index is not row-major. */
+static bool find_adjacent_indices(struct adjacent_indices *adjacent, const struct et_tensor *self,
+	const struct et_evalue *list)
 {
-	alike->n = alike->first = 0;
-	alike->like = NULL;
+	adjacent->n = adjacent->first = 0;
+	adjacent->like = NULL;
 	for (size_t i = 0, n = et_list_len(list); i < n; i++) {
 		const struct et_tensor *index = et_list_optional(list, i);
 		if (!index)
 			continue;
-		if (i >= self->n_dims || (alike->n && i != alike->first + alike->n) ||
+		if (i >= self->n_dims || (adjacent->n && i != adjacent->first + adjacent->n) ||
 			(index->type != ET_INT64 && index->type != ET_INT32) ||
-			(alike->n && index->type != alike->like->type) ||
+			(adjacent->n && index->type != adjacent->like->type) ||
 			(uintptr_t)index->data % et_element_bytes(index) ||
 			!et_dim_order_is_contiguous(index->dim_order, index->n_dims))
 			return false;
-		alike->first = alike->n ? alike->first : i;
-		alike->like = alike->n ? alike->like : index;
-		alike->is_wide = index->type == ET_INT64;
-		if (index->n_dims != alike->like->n_dims ||
-			memcmp(index->sizes, alike->like->sizes, index->n_dims * sizeof(*index->sizes)) != 0)
+		adjacent->first = adjacent->n ? adjacent->first : i;
+		adjacent->like = adjacent->n ? adjacent->like : index;
+		adjacent->is_wide = index->type == ET_INT64;
+		if (index->n_dims != adjacent->like->n_dims ||
+			memcmp(index->sizes, adjacent->like->sizes, index->n_dims * sizeof(*index->sizes)) != 0)
 			return false;
-		alike->indices[alike->n++] = index->data;
+		adjacent->indices[adjacent->n++] = index->data;
 	}
-	return alike->like && self->n_dims - alike->n + alike->like->n_dims <= ET_MAX_DIMS;
+	return adjacent->like && self->n_dims - adjacent->n + adjacent->like->n_dims <= ET_MAX_DIMS;
 }
 
-/* In @offsets, in bytes of @self: where the places [begin, begin + n) are. Each index is read once: it may be in memory that a
- * client changes. */
-static enum et_status find_offsets(struct et_kernel_ctx *ctx, const struct alike *alike, const struct et_tensor *self,
-	size_t begin, size_t n, int64_t *offsets)
+/* Find the byte offsets of the places [begin, begin + n) in @self. Each index is read once, because it may be in memory
+ * that a client changes. */
+static enum et_status find_offsets(struct et_kernel_ctx *ctx, const struct adjacent_indices *adjacent,
+	const struct et_tensor *self, size_t begin, size_t n, int64_t *offsets)
 {
-	for (size_t k = 0; k < alike->n; k++) {
-		int64_t size = self->sizes[alike->first + k],
-			bytes = self->strides[alike->first + k] * (int64_t)et_element_bytes(self);
+	for (size_t k = 0; k < adjacent->n; k++) {
+		int64_t size = self->sizes[adjacent->first + k],
+			bytes = self->strides[adjacent->first + k] * (int64_t)et_element_bytes(self);
 		for (size_t i = 0; i < n; i++) {
 			const size_t nth = begin + i;
-			int64_t at = alike->is_wide ? __atomic_load_n((const int64_t *)alike->indices[k] + nth,
-							      __ATOMIC_RELAXED)
-						    : __atomic_load_n((const int32_t *)alike->indices[k] + nth,
-							      __ATOMIC_RELAXED);
+			int64_t at = adjacent->is_wide ? __atomic_load_n((const int64_t *)adjacent->indices[k] + nth,
+								 __ATOMIC_RELAXED)
+						       : __atomic_load_n((const int32_t *)adjacent->indices[k] + nth,
+								 __ATOMIC_RELAXED);
 			ET_REQUIRE(ctx, at >= -size && at < size, "index %lld in dimension %zu of size %lld",
-				(long long)at, alike->first + k, (long long)size);
+				(long long)at, adjacent->first + k, (long long)size);
 			offsets[i] = (k ? offsets[i] : 0) + (at < 0 ? at + size : at) * bytes;
 		}
 	}
 	return ET_OK;
 }
 
-/* What @alike chooses of @whole: so many stretches of places, each of a run of bytes. */
-struct stretches {
+/* The elements that the indices choose from @whole: n_outer times n_places runs of bytes. */
+struct chosen_runs {
 	int64_t sizes[ET_MAX_DIMS];
 	size_t n_dims, n_outer, n_places, run, span;
 };
 
-static void find_chosen(struct stretches *ret, const struct alike *alike, const struct et_tensor *whole)
+static void find_chosen_runs(struct chosen_runs *ret, const struct adjacent_indices *adjacent,
+	const struct et_tensor *whole)
 {
 	ret->n_dims = 0;
 	ret->n_outer = ret->n_places = 1;
 	ret->run = et_element_bytes(whole);
-	for (size_t d = 0; d < alike->first; d++)
+	for (size_t d = 0; d < adjacent->first; d++)
 		ret->n_outer *= (size_t)(ret->sizes[ret->n_dims++] = whole->sizes[d]);
-	for (size_t d = 0; d < alike->like->n_dims; d++)
-		ret->n_places *= (size_t)(ret->sizes[ret->n_dims++] = alike->like->sizes[d]);
-	for (size_t d = alike->first + alike->n; d < whole->n_dims; d++)
+	for (size_t d = 0; d < adjacent->like->n_dims; d++)
+		ret->n_places *= (size_t)(ret->sizes[ret->n_dims++] = adjacent->like->sizes[d]);
+	for (size_t d = adjacent->first + adjacent->n; d < whole->n_dims; d++)
 		ret->run *= (size_t)(ret->sizes[ret->n_dims++] = whole->sizes[d]);
 	ret->span = ret->run;
-	for (size_t k = 0; k < alike->n; k++)
-		ret->span *= (size_t)whole->sizes[alike->first + k];
+	for (size_t k = 0; k < adjacent->n; k++)
+		ret->span *= (size_t)whole->sizes[adjacent->first + k];
 }
 
-/* Copies what was chosen of @whole to @chosen, or, @puts, back there; both lie row after row, and neither is empty. */
-static enum et_status move_chosen(struct et_kernel_ctx *ctx, const struct stretches *s, const struct alike *alike,
-	const struct et_tensor *whole, uint8_t *chosen, bool puts)
+/* Copy the chosen elements of @whole to @chosen, or back if @puts. Both are row-major and not empty. */
+static enum et_status copy_chosen(struct et_kernel_ctx *ctx, const struct chosen_runs *s,
+	const struct adjacent_indices *adjacent, const struct et_tensor *whole, uint8_t *chosen, bool puts)
 {
 	int64_t offsets[CHUNK];
 	for (size_t begin = 0, n; begin < s->n_places; begin += n) {
 		uint8_t *at = whole->data, *one = chosen + begin * s->run;
 		n = s->n_places - begin < CHUNK ? s->n_places - begin : CHUNK;
-		ET_TRY(find_offsets(ctx, alike, whole, begin, n, offsets));
+		ET_TRY(find_offsets(ctx, adjacent, whole, begin, n, offsets));
 		for (size_t i = 0; i < s->n_outer; i++, at += s->span, one += s->n_places * s->run) {
 			for (size_t k = 0; puts && k < n; k++)
 				et_copy_bytes(at + offsets[k], one + k * s->run, s->run);
@@ -455,18 +454,18 @@ static enum et_status run_index(struct et_kernel_ctx *ctx, struct et_evalue *con
 {
 	const struct et_tensor *self = args[0]->tensor;
 	struct et_tensor *out = args[2]->tensor;
-	struct alike alike;
+	struct adjacent_indices adjacent;
 	struct selection s;
 	struct places to;
 	struct et_view selected;
 	int64_t sizes[ET_MAX_DIMS];
 	size_t n_dims;
 	ET_TRY(et_require_same_type(ctx, self, out));
-	if (is_contiguous(self) && is_contiguous(out) && find_alike(&alike, self, args[1])) {
-		struct stretches chosen;
-		find_chosen(&chosen, &alike, self);
+	if (is_contiguous(self) && is_contiguous(out) && find_adjacent_indices(&adjacent, self, args[1])) {
+		struct chosen_runs chosen;
+		find_chosen_runs(&chosen, &adjacent, self);
 		ET_TRY(et_resize(ctx, out, chosen.sizes, chosen.n_dims));
-		return et_tensor_numel(out) ? move_chosen(ctx, &chosen, &alike, self, out->data, false) : ET_OK;
+		return et_tensor_numel(out) ? copy_chosen(ctx, &chosen, &adjacent, self, out->data, false) : ET_OK;
 	}
 	ET_TRY(select_elements(ctx, self, args[1], &s));
 	ET_TRY(selected_sizes(ctx, &s, sizes, &n_dims));
@@ -477,11 +476,11 @@ static enum et_status run_index(struct et_kernel_ctx *ctx, struct et_evalue *con
 	open_places(&to, &s, &selected);
 	size_t element_bytes = et_element_bytes(self);
 	if (et_view_numel(&s.kept) == 1)
-		return take_elements(ctx, &s, &to, element_bytes);
+		return index_elements(ctx, &s, &to, element_bytes);
 	if (is_one_run(&to.kept, &s.kept))
-		return take_runs(ctx, &s, &to, element_bytes);
-	if (lie_apart(&to.kept, &s.kept))
-		return take_apart(ctx, &s, &to, element_bytes);
+		return index_runs(ctx, &s, &to, element_bytes);
+	if (is_strided(&to.kept, &s.kept))
+		return index_strided(ctx, &s, &to, element_bytes);
 	for (size_t i = 0; i < s.numel; i++) {
 		struct et_view from_one, to_one;
 		int64_t offset;
@@ -517,7 +516,7 @@ static void add_element(uint8_t *left, const uint8_t *right, enum et_scalar_type
 	}
 }
 
-/* Each element of one to that of the other, which has the same type. */
+/* Add each element of @from to that of @to; both have one type. */
 static void accumulate(const struct et_view *to, const struct et_view *from)
 {
 	struct et_walk walk;
@@ -531,8 +530,8 @@ static void accumulate(const struct et_view *to, const struct et_view *from)
 	}
 }
 
-/* Values as many as are chosen, that lie as those do. */
-static bool is_chosen(const struct stretches *chosen, const struct et_tensor *values)
+/* Whether @values are row-major with exactly the sizes of the chosen elements. */
+static bool is_chosen(const struct chosen_runs *chosen, const struct et_tensor *values)
 {
 	if (values->n_dims != chosen->n_dims || !is_contiguous(values) || et_tensor_numel(values) == 0)
 		return false;
@@ -550,21 +549,22 @@ static enum et_status put(struct et_kernel_ctx *ctx, struct et_tensor *out, cons
 	struct selection s;
 	struct places from;
 	struct et_view view;
-	struct alike alike;
-	struct stretches chosen;
+	struct adjacent_indices adjacent;
+	struct chosen_runs chosen;
 	int64_t sizes[ET_MAX_DIMS];
 	size_t n_dims, element_bytes = et_element_bytes(out);
-	if (!accumulates && values->type == out->type && is_contiguous(out) && find_alike(&alike, out, list)) {
-		find_chosen(&chosen, &alike, out);
+	if (!accumulates && values->type == out->type && is_contiguous(out) &&
+		find_adjacent_indices(&adjacent, out, list)) {
+		find_chosen_runs(&chosen, &adjacent, out);
 		if (is_chosen(&chosen, values))
-			return move_chosen(ctx, &chosen, &alike, out, values->data, true);
+			return copy_chosen(ctx, &chosen, &adjacent, out, values->data, true);
 	}
 	ET_TRY(select_elements(ctx, out, list, &s));
 	ET_TRY(selected_sizes(ctx, &s, sizes, &n_dims));
 	et_view_of(&view, values);
 	if (values->type != out->type && !et_local_copy(ctx, values, out->type, &view))
 		return ET_E_MEMORY_ALLOCATION_FAILED;
-	ET_REQUIRE(ctx, et_view_broadcast(&view, sizes, n_dims), "the values do not broadcast to what is indexed");
+	ET_REQUIRE(ctx, et_view_broadcast(&view, sizes, n_dims), "the values do not broadcast to the indexed elements");
 	if (et_view_numel(&view) == 0)
 		return ET_OK;
 	open_places(&from, &s, &view);
@@ -592,7 +592,7 @@ static enum et_status run_put(struct et_kernel_ctx *ctx, struct et_evalue *const
 {
 	struct et_view self;
 	et_view_of(&self, args[0]->tensor);
-	ET_TRY(et_give_view(ctx, &self, args[4]->tensor));
+	ET_TRY(et_copy_view_to_output(ctx, &self, args[4]->tensor));
 	return put(ctx, args[4]->tensor, args[1], args[2]->tensor, args[3]->b);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Matrix products: mm, bmm, addmm and their relatives.
  *
- * All of them prepare one operand description and call one product. Float and what computes as float runs
- * through et_gemm (half and bfloat16 by way of a float copy); double and integers through a plain loop that
- * sums in double or int64, which is also what tests hold the fast one against. */
+ * All of them describe their operands the same way and call one product. Float, and fp16 and bf16 as float copies, use
+ * et_gemm. Double and integers use a plain loop that sums in double or int64; tests compare the fast product with it.
+ * Small products run in place with a micro-kernel (find_direct). */
 #include "runtime/kernels/engine/complex_elementwise.h"
 #include "runtime/kernels/engine/gemm.h"
 #include "runtime/kernels/simd/ukernels.h"
@@ -12,14 +12,15 @@
 #include "runtime/kernels/engine/elementwise.h"
 #include "runtime/base/expand.h"
 
-/* One 2-dimensional product: out = beta self + alpha a b. @self may be NULL; views are 2-dimensional. */
+/* One 2-dimensional product: out = beta self + alpha a b. @self may be NULL; all views are 2-dimensional. */
 struct product {
 	const struct et_view *self, *a, *b, *out;
 	double beta, alpha;
-	bool is_rounded; /* half and bfloat16: after each operation, as the original does */
+	bool is_rounded; /* fp16 and bf16: rounded after each operation, as in ExecuTorch */
 };
 
-/* Row after row; column after column where a matrix lies so. */
+/* Scratch memory for a view of the sizes of @like: column-major if @like is a column-major matrix, otherwise row-major.
+ */
 static void *scratch_view(struct et_kernel_ctx *ctx, struct et_view *ret_view, const struct et_view *like,
 	enum et_scalar_type type)
 {
@@ -36,7 +37,7 @@ static void *scratch_view(struct et_kernel_ctx *ctx, struct et_view *ret_view, c
 	return ret_view->data;
 }
 
-/* @view itself if it has @type already, else a copy in scratch. */
+/* @view itself if it has @type already, otherwise a copy in scratch memory. */
 static enum et_status as_type(struct et_kernel_ctx *ctx, const struct et_view **view, struct et_view *room,
 	enum et_scalar_type type)
 {
@@ -60,8 +61,8 @@ static void begin_float(const struct et_view *out, const struct et_view *self, f
 	}
 }
 
-/* out = alpha out + beta self, after the product: alpha times a sum and a sum of alpha times something differ where it is
- * infinite. */
+/* out = alpha out + beta self, after the product. Alpha times a sum and a sum of alpha times its terms differ if the
+ * sum is infinite. */
 static void scale_and_add(const struct et_view *out, const struct et_view *self, float alpha, float beta)
 {
 	float *to = (float *)out->data;
@@ -76,15 +77,13 @@ static void scale_and_add(const struct et_view *out, const struct et_view *self,
 	}
 }
 
-/* A number of half or bfloat16, or of the float copy of such. */
+/* A number of an fp16 or bf16 matrix, or of its float copy. */
 ET_EXPANDED float rounded_at(const void *numbers, int64_t i, const enum et_scalar_type as)
 {
-	return as == ET_FLOAT32    ? ((const float *)numbers)[i]
-	       : as == ET_BFLOAT16 ? et_from_bfloat16(((const uint16_t *)numbers)[i])
-				   : et_from_half(((const uint16_t *)numbers)[i]);
+	return as == ET_FLOAT32 ? ((const float *)numbers)[i] : et_half_to_float(((const uint16_t *)numbers)[i], as);
 }
 
-/* Of @type, which all of them have, or all of them as floats. */
+/* All matrices have @type, or all are float copies of it. */
 ET_EXPANDED void multiply_rounded_as(const struct product *p, const enum et_scalar_type type,
 	const enum et_scalar_type as)
 {
@@ -110,8 +109,7 @@ ET_EXPANDED void multiply_rounded_as(const struct product *p, const enum et_scal
 			if (as == ET_FLOAT32)
 				((float *)out->data)[to] = sum;
 			else
-				((uint16_t *)out->data)[to] = type == ET_BFLOAT16 ? et_to_bfloat16(sum)
-										  : et_to_half(sum);
+				((uint16_t *)out->data)[to] = et_float_to_half(sum, type);
 		}
 	}
 }
@@ -133,7 +131,7 @@ static bool rounds_all(const struct product *p)
 	return p->self && p->is_rounded && et_type_is_half(p->out->type) && p->a->sizes[1] <= ET_HALF_TERMS;
 }
 
-/* @n columns from the @first on. */
+/* @n columns, starting at @first. */
 static void columns_of(struct et_view *ret_part, const struct et_view *view, int64_t first, int64_t n)
 {
 	et_view_clone(ret_part, view);
@@ -141,7 +139,7 @@ static void columns_of(struct et_view *ret_part, const struct et_view *view, int
 	ret_part->sizes[1] = n;
 }
 
-/* All of floats, or float copies of what @p has. */
+/* All views are float, or float copies of the views of @p. */
 static void multiply_columns(struct et_kernel_ctx *ctx, const struct product *p, const struct et_view *self,
 	const struct et_view *a, const struct et_view *b, const struct et_view *out)
 {
@@ -171,7 +169,8 @@ static void multiply_columns(struct et_kernel_ctx *ctx, const struct product *p,
 		scale_and_add(out, self, (float)p->alpha, (float)p->beta);
 }
 
-/* How many columns of @b become floats at once: a layer's weights are most of a program, and not to be there twice. */
+/* How many columns of @b are converted to float at once: a layer's weights are most of a program's memory, so they must
+ * not exist twice. */
 static int64_t n_columns_at_once(const struct et_view *b)
 {
 	enum { FEWEST = 128, MANY = 1 << 18 };
@@ -180,7 +179,7 @@ static int64_t n_columns_at_once(const struct et_view *b)
 	return b->type == ET_FLOAT32 || n > b->sizes[1] ? b->sizes[1] : n;
 }
 
-enum { FEW = 64 }; /* halves, which are not worth to be copied to memory as floats */
+enum { FEW = 64 }; /* fp16 or bf16 numbers; so few are not worth a float copy in memory */
 
 static bool is_few(const struct et_view *matrix, size_t dim)
 {
@@ -188,14 +187,14 @@ static bool is_few(const struct et_view *matrix, size_t dim)
 	       matrix->sizes[dim] * matrix->sizes[dim + 1] <= FEW;
 }
 
-/* Few elements as floats, and where one of row i and column j is: at i * row + j * column. Row after row, but for what lies
- * in one piece column after column. */
+/* A few elements as floats; element (i, j) is at i * row + j * column. Row-major, unless the matrix is dense and
+ * column-major. */
 struct few {
 	float numbers[FEW];
 	int64_t row, column;
 };
 
-static bool is_one_piece(const struct et_view *matrix, size_t outer)
+static bool is_dense_matrix(const struct et_view *matrix, size_t outer)
 {
 	const size_t inner = 1 - outer;
 	return (matrix->sizes[inner] == 1 || matrix->strides[inner] == 1) &&
@@ -206,10 +205,10 @@ static void load_few(struct few *to, const struct et_view *from)
 {
 	const et_load_fn load = et_loader(from->type, ET_F32);
 	const int64_t n_rows = from->sizes[0], n = from->sizes[1];
-	const bool is_transposed = !is_one_piece(from, 0) && is_one_piece(from, 1);
+	const bool is_transposed = !is_dense_matrix(from, 0) && is_dense_matrix(from, 1);
 	to->row = is_transposed ? 1 : n;
 	to->column = is_transposed ? n_rows : 1;
-	if (is_transposed || is_one_piece(from, 0)) {
+	if (is_transposed || is_dense_matrix(from, 0)) {
 		load(to->numbers, from->data, 1, (size_t)(n_rows * n));
 		return;
 	}
@@ -222,7 +221,7 @@ static void store_few(const struct et_view *to, const float *numbers)
 {
 	const et_store_fn store = et_storer(to->type, ET_F32);
 	const int64_t n_rows = to->sizes[0], n = to->sizes[1];
-	if (is_one_piece(to, 0)) {
+	if (is_dense_matrix(to, 0)) {
 		store(to->data, 1, numbers, (size_t)(n_rows * n));
 		return;
 	}
@@ -231,7 +230,7 @@ static void store_few(const struct et_view *to, const float *numbers)
 			numbers + i * n, (size_t)n);
 }
 
-/* Matrices of few halves. */
+/* For small fp16 and bf16 matrices. */
 static void multiply_few(const struct product *p)
 {
 	const struct et_view *self = p->beta != 0 ? p->self : NULL;
@@ -260,7 +259,7 @@ static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct pro
 {
 	const struct et_view *a = p->a, *self = p->self, *out = p->out;
 	struct et_view room_a, room_b, room_self, room_out;
-	enum { FEW_PRODUCTS = 128 }; /* of halves, which are not worth a copy in floats */
+	enum { FEW_PRODUCTS = 128 }; /* of fp16 or bf16, not worth a float copy */
 	int64_t n_columns = p->out->sizes[1];
 	if (rounds_all(p) && self->type == out->type && out->sizes[0] * n_columns * a->sizes[1] <= FEW_PRODUCTS) {
 		multiply_rounded(p, out->type);
@@ -275,7 +274,7 @@ static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct pro
 	ET_TRY(as_type(ctx, &a, &room_a, ET_FLOAT32));
 	if (self)
 		ET_TRY(as_type(ctx, &self, &room_self, ET_FLOAT32));
-	/* What is added after the product must outlive it. */
+	/* self is added after the product, so the product must not overwrite it. */
 	if (out->type != ET_FLOAT32 || (p->alpha != 1 && self && self->data == out->data)) {
 		out = &room_out;
 		if (!scratch_view(ctx, &room_out, p->out, ET_FLOAT32))
@@ -303,7 +302,7 @@ static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct pro
 
 enum { PIECE = 256 };
 
-/* Each sum takes its products in order; a piece of a row of them runs along b's rows. */
+/* Sums take their products in order; a piece of an output row is computed along b's rows. */
 #define PLAIN_PRODUCT(name, type, weigh_rows)                                                               \
 	static void name##_piece(const struct et_view *a, const struct et_view *b, const type *left,        \
 		const type *right, size_t n, type *sums)                                                    \
@@ -364,12 +363,12 @@ static enum et_status multiply_plain(struct et_kernel_ctx *ctx, const struct pro
 
 typedef void (*direct_fn)(const struct et_product *product);
 
-/* The loop that takes a product as it lies, so that nothing has to be made ready: small ones, few terms, integers that would
- * have to be widened, and what lies turned, as a linear layer's weight does; or NULL. */
+/* The micro-kernel that multiplies in place, without packing: for small products, few terms, integers that would have
+ * to be widened, and small b with dense columns, like a linear layer's weight; or NULL. */
 static direct_fn find_direct(const struct et_view *a, const struct et_view *b, const struct et_view *out)
 {
 	enum { FEW_TERMS = 8, SMALL_FLOATS = 512, SMALL_TRANSPOSED_FLOATS = 1024, SMALL_WIDE = 8192 };
-	enum et_class compute_class = et_class_of(a->type), narrow = et_narrow_class_of(a->type);
+	enum et_compute_class compute_class = et_class_of(a->type), narrow = et_narrow_class_of(a->type);
 	size_t last = (size_t)a->n_dims - 1, n_k = (size_t)a->sizes[last], numel = n_k * (size_t)b->sizes[last];
 	if (a->type != b->type || a->type != out->type || a->type == ET_BOOL ||
 		(out->strides[last] != 1 && out->sizes[last] != 1))
@@ -393,7 +392,7 @@ static direct_fn find_direct(const struct et_view *a, const struct et_view *b, c
 	return et_span_ukernels()->multiply_transposed[compute_class];
 }
 
-/* Matrices in the last two dimensions of what is given. */
+/* The matrices in the last two dimensions of the views. */
 static struct et_product direct_product(const struct et_view *a, const struct et_view *b, const struct et_view *out)
 {
 	size_t last = (size_t)a->n_dims - 1;
@@ -479,14 +478,15 @@ static enum et_status multiply_direct(struct et_kernel_ctx *ctx, const struct pr
 	return ET_OK;
 }
 
-/* What lies turned is gone through along its few terms, which are too few to be vectors, for each of several rows. */
-static bool is_transposed_for_little(const struct et_view *a, const struct et_view *b)
+/* A transposed b with so few terms that vectors along them do not fill, used for several rows: worth copying to
+ * row-major. */
+static bool is_worth_row_major_copy(const struct et_view *a, const struct et_view *b)
 {
 	enum { FEW_TERMS = 8, SEVERAL_ROWS = 8 };
 	return b->strides[1] != 1 && b->sizes[1] != 1 && b->sizes[0] < FEW_TERMS && a->sizes[0] >= SEVERAL_ROWS;
 }
 
-static enum et_status multiply_transposed_back(struct et_kernel_ctx *ctx, const struct product *p)
+static enum et_status multiply_row_major_copy(struct et_kernel_ctx *ctx, const struct product *p)
 {
 	struct product transposed = *p;
 	struct et_view right;
@@ -513,15 +513,15 @@ static enum et_status multiply(struct et_kernel_ctx *ctx, const struct product *
 		return ET_OK;
 	}
 	size_t numel = et_view_numel(p->out), n_dense;
-	if (numel == 0) /* of which there may be any number of rows */
+	if (numel == 0) /* however many rows or columns there are */
 		return ET_OK;
-	if (p->a->sizes[1] == 0 && !p->self && et_view_is_one_piece(p->out, p->out, &n_dense)) {
+	if (p->a->sizes[1] == 0 && !p->self && et_views_are_dense(p->out, p->out, &n_dense)) {
 		memset(p->out->data, 0, numel * et_scalar_size(p->out->type)); /* no terms */
 		return ET_OK;
 	}
 	direct_fn direct = p->self == p->out ? NULL : find_direct(p->a, p->b, p->out);
-	if (direct && is_transposed_for_little(p->a, p->b))
-		return multiply_transposed_back(ctx, p);
+	if (direct && is_worth_row_major_copy(p->a, p->b))
+		return multiply_row_major_copy(ctx, p);
 	if (direct)
 		return multiply_direct(ctx, p, direct);
 	switch (et_class_of(p->a->type)) {
@@ -542,7 +542,7 @@ static enum et_status require_product(struct et_kernel_ctx *ctx, const struct et
 	return ET_OK;
 }
 
-/* out = beta self + alpha a b, all of them given as tensors; a 1-dimensional b is a column. */
+/* out = beta self + alpha a b, for tensors; a 1-dimensional b is a column. */
 static enum et_status add_product(struct et_kernel_ctx *ctx, const struct et_tensor *self, const struct et_tensor *left,
 	const struct et_tensor *right, const struct product *factors, struct et_tensor *result)
 {
@@ -582,12 +582,12 @@ static enum et_status run_addmm(struct et_kernel_ctx *ctx, struct et_evalue *con
 	const struct product factors = {
 		.beta = et_number_double(args[3]),
 		.alpha = et_number_double(args[4]),
-		.is_rounded = args[2]->tensor->n_dims == 2, /* of a vector PyTorch's numbers are wanted */
+		.is_rounded = args[2]->tensor->n_dims == 2, /* for a vector the numbers are PyTorch's */
 	};
 	return add_product(ctx, args[0]->tensor, args[1]->tensor, args[2]->tensor, &factors, args[5]->tensor);
 }
 
-/* x times the transpose of a weight, plus a bias; x has any dimensions in front. */
+/* x times the transpose of a weight, plus a bias; x has any leading dimensions. */
 static enum et_status run_linear(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *x = args[0]->tensor, *weight = args[1]->tensor;
@@ -617,7 +617,7 @@ static enum et_status run_linear(struct et_kernel_ctx *ctx, struct et_evalue *co
 		et_view_of(&bias, args[2]->tensor);
 		ET_TRY(et_require_same_type(ctx, args[2]->tensor, out));
 		ET_REQUIRE(ctx, bias.n_dims == 1 && et_view_broadcast(&bias, y.sizes, 2),
-			"a bias that is not one number for each of %lld columns", (long long)y.sizes[1]);
+			"the bias must have one number for each of %lld columns", (long long)y.sizes[1]);
 	}
 	const struct product product = {
 		.self = et_is_none(args[2]) ? NULL : &bias,
@@ -633,7 +633,7 @@ static enum et_status run_linear(struct et_kernel_ctx *ctx, struct et_evalue *co
 /* The type in which products of @type are computed. */
 static enum et_scalar_type product_type(enum et_scalar_type type)
 {
-	enum et_class compute_class = et_class_of(type);
+	enum et_compute_class compute_class = et_class_of(type);
 	return compute_class == ET_F32 ? ET_FLOAT32 : compute_class == ET_F64 ? ET_FLOAT64 : ET_INT64;
 }
 
@@ -659,7 +659,7 @@ static enum et_status run_bmm(struct et_kernel_ctx *ctx, struct et_evalue *const
 		}
 		return ET_OK;
 	}
-	bool is_one_type = a.type == b.type && a.type == out.type; /* else the first product refuses them */
+	bool is_one_type = a.type == b.type && a.type == out.type; /* if not, the first product refuses them */
 	enum et_scalar_type type = product_type(a.type);
 	bool is_small = et_type_is_half(a.type) && is_few(&a, 1) && is_few(&b, 1) && is_few(&out, 1);
 	if (is_one_type && !et_type_is_complex(a.type) && a.type != type && et_tensor_numel(result) && !is_small) {
@@ -690,7 +690,7 @@ static enum et_status run_bmm(struct et_kernel_ctx *ctx, struct et_evalue *const
 	return products == &out ? ET_OK : et_view_cast(ctx, &out, products);
 }
 
-/* beta self + alpha times the sum of a batch of products; the output holds what has been summed so far. */
+/* beta self + alpha times the sum of a batch of products; the output holds the sum so far. */
 static enum et_status run_addbmm(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_tensor *result = args[5]->tensor;
@@ -704,7 +704,7 @@ static enum et_status run_addbmm(struct et_kernel_ctx *ctx, struct et_evalue *co
 	et_view_of(&self, args[0]->tensor);
 	ET_REQUIRE(ctx, et_view_broadcast(&self, out.sizes, 2), "self does not broadcast to the product");
 	ET_REQUIRE(ctx, a.sizes[0] > 0, "takes no empty batch");
-	/* Of empty matrices there may be any number, and one adds as little as all. */
+	/* There may be any number of empty matrices, and one adds as little as all. */
 	int64_t n = et_view_numel(&a) && et_view_numel(&b) ? a.sizes[0] : 1;
 	for (int64_t i = 0; i < n; i++) {
 		struct et_view left, right;
@@ -719,7 +719,7 @@ static enum et_status run_addbmm(struct et_kernel_ctx *ctx, struct et_evalue *co
 	return ET_OK;
 }
 
-/* Dimensions in @list are inserted into @view, of size 1, so that it has @n_dims. */
+/* Insert the dimensions in @list, of size 1, into @view, so that it has @n_dims. */
 static enum et_status insert_dims(struct et_kernel_ctx *ctx, struct et_view *view, const struct et_evalue *list,
 	size_t n_dims)
 {
@@ -735,8 +735,8 @@ static enum et_status insert_dims(struct et_kernel_ctx *ctx, struct et_view *vie
 	return ET_OK;
 }
 
-/* The product of two of as many dimensions, element by element, summed over the dimensions in @summed, which remain with
- * stride 0. In double, but rounded to @type in the end. */
+/* The elementwise product of two views of the same rank, summed over the dimensions in @summed, which remain with
+ * stride 0. Summed in double, rounded to @type at the end. */
 static enum et_status sum_products(struct et_kernel_ctx *ctx, struct et_view *ret_sums, const struct et_view *a,
 	const struct et_view *b, uint32_t summed, enum et_scalar_type type)
 {
@@ -777,8 +777,8 @@ static enum et_status sum_products(struct et_kernel_ctx *ctx, struct et_view *re
 	return ET_OK;
 }
 
-/* Three tensors with dimensions inserted into each, multiplied element by element, and summed over some: first two of
- * them, summed over what the third does not have, then that with the third. */
+/* Three tensors with dimensions inserted into each, multiplied elementwise and summed over some dimensions: first two
+ * of them, summed over the dimensions that the third lacks, then the result with the third. */
 static enum et_status run_trilinear(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_tensor *result = args[8]->tensor;
@@ -803,7 +803,7 @@ static enum et_status run_trilinear(struct et_kernel_ctx *ctx, struct et_evalue 
 		if (summed >> d & 1)
 			et_view_remove(&sums, d);
 	}
-	return et_give_view_cast(ctx, &sums, result);
+	return et_cast_view_to_output(ctx, &sums, result);
 }
 
 static const struct et_kernel rows[] = {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Normalization: batch, layer and group norm.
  *
- * All of them end as out = x * factor + shift. Batch norm knows factor and shift of each channel beforehand
- * and is an elementwise operator on broadcast tensors. Layer and group norm find mean and deviation of
- * stretches of contiguous memory first, in double (ukernels.c). Tensors that lie in another order, as channels last, go
- * through a copy in row-major order. */
+ * All of them end as out = x * factor + shift. Batch norm knows factor and shift of each channel beforehand and is an
+ * elementwise operator on broadcast tensors. Layer and group norm first find mean and deviation of dense rows, in
+ * double (ukernels.c). Tensors in another dim order, such as channels last, are copied to row-major order first. */
 #include "runtime/kernels/simd/ukernels.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/engine/elementwise.h"
@@ -20,7 +19,7 @@ static double element(const struct et_tensor *tensor, size_t index)
 	return et_element_get_double((const uint8_t *)tensor->data + index * et_element_bytes(tensor), tensor->type);
 }
 
-/* @n from @first on, or as often @otherwise where there are none. */
+/* @n numbers, starting at @first; @otherwise, @n times, if @tensor is NULL. */
 static void load_numbers(const struct et_tensor *tensor, size_t first, size_t n, double otherwise, double *ret)
 {
 	for (size_t i = 0; !tensor && i < n; i++)
@@ -30,7 +29,7 @@ static void load_numbers(const struct et_tensor *tensor, size_t first, size_t n,
 			1, n);
 }
 
-/* One number a channel, or nothing. */
+/* Require one number for each channel, or None. */
 static enum et_status require_channels(struct et_kernel_ctx *ctx, const struct et_evalue *value, int64_t n)
 {
 	ET_REQUIRE(ctx, et_is_none(value) || et_tensor_numel(value->tensor) == (size_t)n,
@@ -40,7 +39,8 @@ static enum et_status require_channels(struct et_kernel_ctx *ctx, const struct e
 	return ET_OK;
 }
 
-/* Of half types each operation but the last is rounded here, as the original does, and that as it is stored. */
+/* For fp16 and bf16, each operation but the last is rounded here, as in ExecuTorch; the last one is rounded when it is
+ * stored. */
 ET_EXPANDED float normalize_one(float x, float mean, float invstd, float weight, float bias,
 	const enum et_scalar_type type)
 {
@@ -67,14 +67,14 @@ static void normalize_rounded(struct et_span *span)
 		normalize_as(span, ET_FLOAT16);
 }
 
-/* Tensors of one number a channel: factor and shift, or what halves have instead: mean, 1 / deviation, weight and bias. */
+/* The number of per-channel operands: factor and shift; or, for fp16 and bf16, mean, 1 / deviation, weight and bias. */
 enum { NUMBERS = 4 };
 
-/* Of what lies in row-major order: one plane after the other, each with its channel's numbers. */
+/* For row-major tensors: one plane after another, each with its channel's numbers. */
 struct planes_job {
 	const void *x;
 	void *out;
-	const void *numbers[NUMBERS]; /* an array each, of doubles where x is of these, or else of floats */
+	const void *numbers[NUMBERS]; /* arrays of double if x is double, otherwise of float */
 	size_t n_channels, inner;
 };
 
@@ -97,25 +97,25 @@ struct planes_job {
 	}
 SCALE_PLANES(scale_floats, float, float, x[i] * is[0] + is[1])
 SCALE_PLANES(scale_doubles, double, double, x[i] * is[0] + is[1])
-/* A few of them, for which a map takes longer to begin. */
-SCALE_PLANES(scale_half, uint16_t, float,
-	et_to_half(normalize_one(et_from_half(x[i]), is[0], is[1], is[2], is[3], ET_FLOAT16)))
-SCALE_PLANES(scale_bfloat16s, uint16_t, float,
-	et_to_bfloat16(normalize_one(et_from_bfloat16(x[i]), is[0], is[1], is[2], is[3], ET_BFLOAT16)))
+/* For a few elements, for which an elementwise operator takes longer to start. */
+SCALE_PLANES(scale_fp16, uint16_t, float,
+	et_float_to_fp16(normalize_one(et_fp16_to_float(x[i]), is[0], is[1], is[2], is[3], ET_FLOAT16)))
+SCALE_PLANES(scale_bf16, uint16_t, float,
+	et_float_to_bf16(normalize_one(et_bf16_to_float(x[i]), is[0], is[1], is[2], is[3], ET_BFLOAT16)))
 
 static void (*scaler_of(enum et_scalar_type type))(void *arg, size_t begin, size_t end)
 {
 	switch (type) {
 	case ET_FLOAT16:
-		return scale_half;
+		return scale_fp16;
 	case ET_BFLOAT16:
-		return scale_bfloat16s;
+		return scale_bf16;
 	default:
 		return type == ET_FLOAT64 ? scale_doubles : scale_floats;
 	}
 }
 
-/* @numbers, one a channel, as a tensor that broadcasts; @is_double or else float. */
+/* @numbers, one for each channel, as a tensor that broadcasts; double or float. */
 static struct et_tensor per_channel(const void *numbers, bool is_double, int32_t *sizes, int32_t *strides,
 	size_t n_dims)
 {
@@ -128,14 +128,14 @@ static struct et_tensor per_channel(const void *numbers, bool is_double, int32_t
 	};
 }
 
-/* out = (x - mean) / sqrt(var + eps) * weight + bias, the four of them one number a channel. */
+/* out = (x - mean) / sqrt(var + eps) * weight + bias, each with one number for each channel. */
 static enum et_status scale_channels(struct et_kernel_ctx *ctx, const struct et_tensor *x,
 	const struct et_evalue *weight, const struct et_evalue *bias, const double *mean, const double *invstd,
 	struct et_tensor *out)
 {
-	enum { FEW = 64 }; /* elements, for which planes may be as small as can be */
-	static const struct et_elementwise scale_map = { ET_ELEMENTWISE_SAME, ET_FLOATS(scale_shift), .promotes = 1 };
-	static const struct et_elementwise rounded_map = { ET_ELEMENTWISE_SAME, { normalize_rounded }, .promotes = 1 };
+	enum { FEW = 64 }; /* elements; planes of so small tensors may have any size */
+	static const struct et_elementwise scale_op = { ET_ELEMENTWISE_SAME, ET_FLOATS(scale_shift), .promotes = 1 };
+	static const struct et_elementwise rounded_op = { ET_ELEMENTWISE_SAME, { normalize_rounded }, .promotes = 1 };
 	int32_t sizes[ET_MAX_DIMS], strides[ET_MAX_DIMS];
 	size_t channel_dim = x->n_dims >= 2 ? 1 : 0, n_dims = x->n_dims - channel_dim;
 	size_t n = (size_t)x->sizes[channel_dim], numel = et_tensor_numel(x);
@@ -183,10 +183,10 @@ static enum et_status scale_channels(struct et_kernel_ctx *ctx, const struct et_
 		values[1 + k] = (struct et_evalue){ .tag = ET_TAG_TENSOR, .tensor = &tensors[k] };
 		operands[1 + k] = &values[1 + k];
 	}
-	return et_elementwise_apply(ctx, is_half ? &rounded_map : &scale_map, operands, 1 + n_numbers, out);
+	return et_elementwise_apply(ctx, is_half ? &rounded_op : &scale_op, operands, 1 + n_numbers, out);
 }
 
-/* Variances become 1 / deviation. */
+/* Replace variances by 1 / deviation. */
 static void invert_deviations(const struct et_tensor *x, double *numbers, size_t n, double eps)
 {
 	for (size_t c = 0; c < n; c++)
@@ -234,7 +234,7 @@ static bool is_f32(const struct et_tensor *tensor)
 
 static const uint8_t row_major_order[ET_MAX_DIMS] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
 
-/* A tensor that lies in another order, with memory of its own in row-major order. */
+/* A row-major copy of a tensor in another dim order. */
 struct row_major {
 	struct et_tensor tensor;
 	int32_t strides[ET_MAX_DIMS];
@@ -261,8 +261,7 @@ static enum et_status copy_row_major(struct et_kernel_ctx *ctx, struct et_tensor
 	return ET_OK;
 }
 
-/* *@tensor where it lies in row-major order already, or else a copy in @copy, whose elements are those of *@tensor
- * only if @is_input. */
+/* *@tensor itself if it is row-major, otherwise a tensor in @copy; its elements are copied only if @is_input. */
 static inline enum et_status make_row_major(struct et_kernel_ctx *ctx, struct et_tensor **tensor, bool is_input,
 	struct row_major *copy)
 {
@@ -271,8 +270,8 @@ static inline enum et_status make_row_major(struct et_kernel_ctx *ctx, struct et
 		       : copy_row_major(ctx, tensor, is_input, copy);
 }
 
-/* What was computed into @from goes where it belongs, if that is another tensor. */
-static void give_back(const struct et_tensor *from, struct et_tensor *out)
+/* Copy a result that was computed into a row-major copy to the output. */
+static void copy_back(const struct et_tensor *from, struct et_tensor *out)
 {
 	struct et_view to, view;
 	if (from == out)
@@ -282,7 +281,7 @@ static void give_back(const struct et_tensor *from, struct et_tensor *out)
 	et_view_copy(&to, &view);
 }
 
-/* Statistics of the batch itself. */
+/* Batch norm with the statistics of the batch itself. */
 static enum et_status run_batch_norm_no_stats(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_tensor *x = args[0]->tensor, *mean_out = args[7]->tensor, *invstd_out = args[8]->tensor;
@@ -301,7 +300,7 @@ static enum et_status run_batch_norm_no_stats(struct et_kernel_ctx *ctx, struct 
 	size_t inner = 1;
 	for (size_t d = 2; d < x->n_dims; d++)
 		inner *= (size_t)x->sizes[d];
-	batch = numel ? batch : 0; /* of empty ones there may be any number */
+	batch = numel ? batch : 0; /* there may be any number of empty planes */
 	double *mean = et_kernel_scratch(ctx, 2 * n * sizeof(*mean) + 1);
 	if (!mean)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
@@ -323,8 +322,7 @@ static enum et_status run_batch_norm_no_stats(struct et_kernel_ctx *ctx, struct 
 
 /* --- layer and group norm ---------------------------------------------------------------------------- */
 
-/* Rows of contiguous memory; element i of row r is scaled by weight and bias number (r * row_step + i / run)
- * % period. */
+/* Dense rows; element i of row r uses weight and bias number (r * row_step + i / run) % period. */
 struct rows_job {
 	const struct et_tensor *weight, *bias;
 	struct et_tensor *x, *out, *mean, *rstd;
@@ -356,13 +354,13 @@ static void norm_row(const struct rows_job *job, size_t row)
 				out[k] = (in[k] - mean) * rstd * factors[k] + shifts[k];
 		}
 		for (size_t i = 0, end; !is_plain && i < part; i = end) {
-			/* As far as weight and bias stay what they are. */
+			/* Until weight and bias change. */
 			size_t at = (row * job->row_step + (done + i) / job->run) % job->period;
 			double factor = job->weight ? element(job->weight, at) : 1;
 			double shift = job->bias ? element(job->bias, at) : 0;
 			end = i + job->run - (done + i) % job->run;
 			end = end < part ? end : part;
-			/* The same but for infinities, with which these are the original's ways. */
+			/* Both are equal except for infinities; each is ExecuTorch's way for its operator. */
 			if (job->is_group && (job->weight || job->bias)) {
 				double scale = rstd * factor, rest = shift - scale * mean;
 				for (size_t k = i; k < end; k++)
@@ -379,14 +377,14 @@ static void norm_row(const struct rows_job *job, size_t row)
 	et_element_set_double((uint8_t *)job->rstd->data + row * et_element_bytes(job->rstd), job->rstd->type, rstd);
 }
 
-/* Rows of which a block holds some: as norm_row does them, but each number is loaded once, many rows with one call, and the
+/* Rows of which several fit in a block: like norm_row, but each number is loaded once, many rows in one call, and the
  * weights once for all rows. */
 static void norm_short_rows(const struct rows_job *job, size_t begin, size_t end)
 {
 	double x[BLOCK], factors[BLOCK], shifts[BLOCK], means[BLOCK], rstds[BLOCK];
 	const size_t n = job->n, x_bytes = et_element_bytes(job->x), out_bytes = et_element_bytes(job->out);
 	const size_t most = BLOCK / n;
-	const double part = 1 / (double)n; /* divisions take most of the time of a short row */
+	const double part = 1 / (double)n; /* a division would take most of the time of a short row */
 	const bool is_scaled = job->weight || job->bias;
 	load_numbers(job->weight, 0, job->period, 1, factors);
 	load_numbers(job->bias, 0, job->period, 0, shifts);
@@ -398,7 +396,7 @@ static void norm_short_rows(const struct rows_job *job, size_t begin, size_t end
 			means[i] = et_sum_few(of, n) * part;
 			rstds[i] = et_squares_few(of, n, means[i]) * part + job->eps;
 		}
-		for (size_t i = 0; i < n_rows; i++) /* apart, as vectors */
+		for (size_t i = 0; i < n_rows; i++) /* a loop of its own, so that it vectorizes */
 			rstds[i] = 1 / sqrt(rstds[i]);
 		for (size_t i = 0; i < n_rows; i++) {
 			double *to = x + i * n, mean = means[i], rstd = rstds[i];
@@ -424,7 +422,7 @@ static bool is_f64(const struct et_tensor *tensor)
 	return !tensor || (tensor->type == ET_FLOAT64 && (uintptr_t)tensor->data % sizeof(double) == 0);
 }
 
-/* Layer norm of doubles. */
+/* Layer norm of double. */
 static void norm_row_f64(struct rows_job *job, size_t row)
 {
 	size_t n = job->n;
@@ -447,7 +445,7 @@ static void norm_row_f64(struct rows_job *job, size_t row)
 	((double *)job->rstd->data)[row] = rstd;
 }
 
-/* Layer norm of floats, as nearly all of it is: sums in double, the rest in float. */
+/* Layer norm of float, by far the most frequent: sums in double, everything else in float. */
 static void norm_row_f32(struct rows_job *job, size_t row)
 {
 	const float *x = (const float *)job->x->data + row * job->n;
@@ -470,7 +468,7 @@ static void norm_row_f32(struct rows_job *job, size_t row)
 	((float *)job->rstd->data)[row] = (float)rstd;
 }
 
-/* Group norm of floats: in each of the row's channels one factor and one shift for a run of elements. */
+/* Group norm of float: one factor and one shift for each run of elements. */
 static void norm_group_f32(struct rows_job *job, size_t row)
 {
 	const float *x = (const float *)job->x->data + row * job->n;
@@ -480,7 +478,7 @@ static void norm_group_f32(struct rows_job *job, size_t row)
 	double rstd = 1 / sqrt(ukernels->squares(job->n, x, mean) / (double)job->n + job->eps);
 	const float *weights = job->weight ? job->weight->data : NULL, *biases = job->bias ? job->bias->data : NULL;
 	const size_t n = job->n, run = job->run, period = job->period;
-	/* As for norm_row: which of the two decides what becomes of infinities. */
+	/* The formula decides the result for infinities, as in norm_row. */
 	const bool is_scaled = weights || biases;
 	for (size_t done = 0, at = row * job->row_step % period; done < n;
 		done += run, at = at + 1 < period ? at + 1 : 0) {
@@ -498,7 +496,7 @@ static void norm_group_f32(struct rows_job *job, size_t row)
 
 static void norm_rows(void *arg, size_t begin, size_t end)
 {
-	enum { FEW = 24 }; /* more floats or doubles are quicker by themselves */
+	enum { FEW = 24 }; /* for more floats or doubles, computing rows one by one is faster */
 	struct rows_job *job = arg;
 	bool is_float = job->n && is_f32(job->x) && is_f32(job->out) && is_f32(job->weight) && is_f32(job->bias) &&
 			is_f32(job->mean) && is_f32(job->rstd);
@@ -536,9 +534,9 @@ static enum et_status run_rows(struct et_kernel_ctx *ctx, const struct rows_job 
 	ET_TRY(make_row_major(ctx, &plain.mean, false, &copies[2]));
 	ET_TRY(make_row_major(ctx, &plain.rstd, false, &copies[3]));
 	et_parallel_for(ctx->compute, norm_rows, &plain, n_rows, 16384 / (job->n + 1) + 1);
-	give_back(plain.out, job->out);
-	give_back(plain.mean, job->mean);
-	give_back(plain.rstd, job->rstd);
+	copy_back(plain.out, job->out);
+	copy_back(plain.mean, job->mean);
+	copy_back(plain.rstd, job->rstd);
 	return ET_OK;
 }
 
@@ -568,7 +566,7 @@ static enum et_status run_layer_norm(struct et_kernel_ctx *ctx, struct et_evalue
 		else
 			job.n *= (size_t)x->sizes[d];
 		ET_REQUIRE(ctx, d < leading || et_list_int(args[1], d - leading) == x->sizes[d],
-			"size %d in dimension %zu is not the normalized one", x->sizes[d], d);
+			"size %d in dimension %zu differs from the normalized shape", x->sizes[d], d);
 	}
 	job.period = job.n ? job.n : 1;
 	ET_TRY(require_channels(ctx, args[2], (int64_t)job.n));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operators in which each output position shows one input position, dimension by dimension: padding by
- * reflection or replication, and enlarging to the nearest neighbour.
+/* Operators in which each output position shows one input position, dimension by dimension: padding by reflection or
+ * replication, and upsampling to the nearest neighbour.
  *
- * The last one to three dimensions get a table each, from output to input position; one loop copies
- * elements through the tables. */
+ * Each of the last one to three dimensions gets a table from output to input position; one loop copies elements through
+ * the tables. */
 #include "runtime/kernels/engine/args.h"
 #include "runtime/kernels/kernels.h"
 
@@ -12,35 +12,35 @@
 
 enum { SPACE = 3 };
 
-struct lookup {
+struct position_tables {
 	size_t n_space;
 	int64_t out[SPACE];
 	int64_t *table[SPACE]; /* out[d] input positions */
 	bool is_doubled;       /* table[SPACE - 1] is 0, 0, 1, 1, 2, 2 … */
-	int64_t run, run_end;  /* of the last table's, which show positions one behind the other */
+	int64_t run, run_end;  /* the part of the last table that shows adjacent positions */
 };
 
-#define COPY_SOME(type, begin, end)               \
+#define COPY_RANGE(type, begin, end)              \
 	for (int64_t w = (begin); w < (end); w++) \
 		((type *)to)[w * y->strides[2]] = ((const type *)from)[l->table[2][w] * x->strides[2]];
 
-/* Where both rows lie in one piece and each position is shown twice, as enlarging by two does, that is for vectors; and what
- * padding leaves between its ends is the same bytes. */
+/* If both rows are dense and each position is shown twice, as upsampling by two does, the loop vectorizes. Padding
+ * leaves the bytes between its two ends unchanged, so these are one memcpy. */
 #define COPY_ROW(type)                                                                           \
 	if (l->is_doubled && x->strides[2] == 1 && y->strides[2] == 1) {                         \
 		for (int64_t w = 0; w < l->out[2] / 2; w++)                                      \
 			((type *)to)[2 * w] = ((type *)to)[2 * w + 1] = ((const type *)from)[w]; \
 	} else if (x->strides[2] == 1 && y->strides[2] == 1) {                                   \
-		COPY_SOME(type, 0, l->run)                                                       \
+		COPY_RANGE(type, 0, l->run)                                                      \
 		memcpy((type *)to + l->run, (const type *)from + l->table[2][l->run],            \
 			(size_t)(l->run_end - l->run) * sizeof(type));                           \
-		COPY_SOME(type, l->run_end, l->out[2])                                           \
+		COPY_RANGE(type, l->run_end, l->out[2])                                          \
 	} else {                                                                                 \
-		COPY_SOME(type, 0, l->out[2])                                                    \
+		COPY_RANGE(type, 0, l->out[2])                                                   \
 	}
 
-static void copy_row(const struct lookup *l, const struct et_view *x, const struct et_view *y, const uint8_t *from,
-	uint8_t *to)
+static void copy_row(const struct position_tables *l, const struct et_view *x, const struct et_view *y,
+	const uint8_t *from, uint8_t *to)
 {
 	switch (et_scalar_size(y->type)) {
 	case 1:
@@ -61,8 +61,8 @@ static void copy_row(const struct lookup *l, const struct et_view *x, const stru
 	}
 }
 
-/* Give the output its sizes, which bound the tables, and make room for these; *ret_is_empty: nothing is to be done. */
-static enum et_status begin_lookup(struct et_kernel_ctx *ctx, struct lookup *l, const struct et_tensor *self,
+/* Resize the output, which bounds the tables, and allocate the tables; *ret_is_empty: nothing is left to do. */
+static enum et_status begin_lookup(struct et_kernel_ctx *ctx, struct position_tables *l, const struct et_tensor *self,
 	struct et_tensor *out, bool *ret_is_empty)
 {
 	int64_t sizes[ET_MAX_DIMS];
@@ -82,16 +82,16 @@ static enum et_status begin_lookup(struct et_kernel_ctx *ctx, struct lookup *l, 
 	return ET_OK;
 }
 
-static bool is_doubled(const struct lookup *l)
+static bool is_doubled(const struct position_tables *l)
 {
-	bool is_so = l->out[SPACE - 1] % 2 == 0;
-	for (int64_t i = 0; i < l->out[SPACE - 1] && is_so; i++)
-		is_so = l->table[SPACE - 1][i] == i / 2;
-	return is_so;
+	bool is_each_twice = l->out[SPACE - 1] % 2 == 0;
+	for (int64_t i = 0; i < l->out[SPACE - 1] && is_each_twice; i++)
+		is_each_twice = l->table[SPACE - 1][i] == i / 2;
+	return is_each_twice;
 }
 
-/* The first ones that show neighbours; of the table's last one alone, if there are none. */
-static void find_run(struct lookup *l)
+/* Find the first run of adjacent positions in the last table; if there is none, the run is its last entry. */
+static void find_run(struct position_tables *l)
 {
 	const int64_t *table = l->table[SPACE - 1], n = l->out[SPACE - 1];
 	l->run = 0;
@@ -102,14 +102,14 @@ static void find_run(struct lookup *l)
 		l->run_end++;
 }
 
-/* Whether all channels of a position lie in one piece. */
+/* Whether all channels of a position are adjacent. */
 static bool is_channels_last(const struct et_tensor *tensor)
 {
 	static const uint8_t order[] = { 0, 2, 3, 1 };
 	return tensor->n_dims == 4 && memcmp(tensor->dim_order, order, sizeof order) == 0;
 }
 
-static void copy_pixels(const struct lookup *l, const struct et_tensor *self, struct et_tensor *out)
+static void copy_pixels(const struct position_tables *l, const struct et_tensor *self, struct et_tensor *out)
 {
 	size_t n_bytes = (size_t)self->sizes[1] * et_element_bytes(self);
 	size_t height = (size_t)self->sizes[2], width = (size_t)self->sizes[3];
@@ -124,7 +124,7 @@ static void copy_pixels(const struct lookup *l, const struct et_tensor *self, st
 	}
 }
 
-static void run_lookup(struct lookup *l, const struct et_tensor *self, struct et_tensor *out)
+static void run_lookup(struct position_tables *l, const struct et_tensor *self, struct et_tensor *out)
 {
 	if (l->n_space == 2 && is_channels_last(self) && is_channels_last(out)) {
 		copy_pixels(l, self, out);
@@ -176,11 +176,11 @@ static enum et_status run_padding(struct et_kernel_ctx *ctx, struct et_evalue *c
 {
 	const struct padding *padding = ctx->kernel->row;
 	const struct et_tensor *self = args[0]->tensor;
-	struct lookup l = { .n_space = padding->n_space };
+	struct position_tables l = { .n_space = padding->n_space };
 	bool is_empty;
 	ET_REQUIRE(ctx, self->n_dims >= l.n_space && self->n_dims <= l.n_space + 2, "rank %u", self->n_dims);
 	ET_REQUIRE(ctx, et_list_len(args[1]) == 2 * l.n_space, "%zu paddings", et_list_len(args[1]));
-	for (size_t k = 0; k < l.n_space; k++) { /* pairs from the last dimension backwards */
+	for (size_t k = 0; k < l.n_space; k++) { /* pairs, from the last dimension backwards */
 		int64_t size = self->sizes[self->n_dims - 1 - k];
 		int64_t before = et_list_int(args[1], 2 * k), after = et_list_int(args[1], 2 * k + 1);
 		int64_t limit = padding->is_reflection ? size : INT32_MAX;
@@ -212,7 +212,7 @@ static enum et_status run_padding(struct et_kernel_ctx *ctx, struct et_evalue *c
 static enum et_status run_nearest(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *self = args[0]->tensor;
-	struct lookup l = { .n_space = 2 };
+	struct position_tables l = { .n_space = 2 };
 	bool has_sizes = !et_is_none(args[1]), has_factors = !et_is_none(args[2]), is_empty;
 	double factors[2] = { 0 };
 	ET_REQUIRE(ctx, self->n_dims == 4, "rank %u", self->n_dims);
@@ -229,7 +229,7 @@ static enum et_status run_nearest(struct et_kernel_ctx *ctx, struct et_evalue *c
 	ET_TRY(begin_lookup(ctx, &l, self, args[3]->tensor, &is_empty));
 	for (size_t k = 0; k < 2 && !is_empty; k++) {
 		int64_t size = self->sizes[2 + k], n = l.out[1 + k];
-		/* In float, as PyTorch does it: at the edges of pixels it shows. */
+		/* Float, as in PyTorch: double gives other results at the edges of pixels. */
 		float step = has_factors ? (float)(1 / factors[k]) : (float)size / (float)n;
 		for (int64_t i = 0; i < n; i++) {
 			int64_t from = (int64_t)floorf((float)i * step);

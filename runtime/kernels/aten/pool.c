@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pooling: the mean or the largest of a window, in two or three dimensions, regular or adaptive.
+/* Pooling: the mean or the maximum of a window, in two or three dimensions, regular or adaptive.
  *
- * What the operators differ in is where an output position's window lies; so each dimension first becomes a
- * table of windows, and one loop serves all. Means are summed in double, but for those of half types, and for
- * the adaptive one in 3-D, which PyTorch alone defines: in the elements' own type. An index is the position
- * in the input's plane, row-major, whatever the dim order. */
+ * The operators differ in where an output position's window lies; so each dimension first becomes a table of windows,
+ * and one loop serves all. Means are summed in double, except for fp16 and bf16 and for the adaptive 3-D mean, which
+ * only PyTorch defines: those are summed in the elements' own type. An index is the position in the input's plane,
+ * row-major, whatever the dim order. */
 #include "runtime/kernels/engine/args.h"
 #include "runtime/kernels/engine/index_copy.h"
 #include "runtime/kernels/kernels.h"
@@ -12,38 +12,38 @@
 
 #include <math.h>
 
-enum { SPACE = 3, ABREAST = 8 };
+enum { SPACE = 3, MAX_PLANES = 8 };
 
-/* Of one output position in one dimension: @n input positions from @first, @step apart. */
+/* The window of one output position in one dimension: @n input positions, starting at @first, @step apart. */
 struct window {
 	int64_t first, step, n;
-	int64_t n_padded; /* with those in the padding, which a mean may count */
+	int64_t n_padded; /* including positions in the padding, which a mean may count */
 };
 
-/* What is made of a window. */
-struct way {
+/* How a window becomes a number. */
+struct pooling {
 	bool is_max;
 	bool counts_padding;
-	bool rounds;          /* sum and divide in the type of the elements */
-	bool sums_floats;     /* sum in float, also elements of half its size */
-	bool divides_by_each; /* by the window's size in one dimension after the other */
-	int64_t divisor;      /* 0: what was counted */
+	bool rounds;          /* round each sum and quotient to the element type */
+	bool sums_floats;     /* sum in float; for fp16 and bf16 elements too */
+	bool divides_by_each; /* divide by the window's size in one dimension after another */
+	int64_t divisor;      /* 0: the number of elements counted */
 };
 
 struct pool {
-	struct way way;
+	struct pooling pooling;
 	int64_t in[SPACE], out[SPACE];
-	struct window *windows[SPACE]; /* out[d] of them */
-	struct et_view x, y, indices;  /* batch, channel, space; @indices without data if there are none */
+	struct window *windows[SPACE]; /* out[d] windows for dimension d */
+	struct et_view x, y, indices;  /* batch, channel, space; @indices has no data if there is no such output */
 	struct et_walk planes;
 };
 
-/* Elements in the window, or in it and the padding around the input: what a mean divides by. */
+/* The divisor of a mean: the number of elements in the window, or of those plus the padding that it covers. */
 static int64_t divisor_of(const struct pool *p, const struct window *const *at)
 {
-	if (p->way.divisor)
-		return p->way.divisor;
-	if (p->way.counts_padding)
+	if (p->pooling.divisor)
+		return p->pooling.divisor;
+	if (p->pooling.counts_padding)
 		return at[0]->n_padded * at[1]->n_padded * at[2]->n_padded;
 	return at[0]->n * at[1]->n * at[2]->n;
 }
@@ -70,18 +70,18 @@ static int64_t pool_window_ints(const struct pool *p, const uint8_t *plane, cons
 		}
 	}
 	int64_t divisor = divisor_of(p, at);
-	if (p->way.is_max || divisor == 0)
+	if (p->pooling.is_max || divisor == 0)
 		return most;
 	return divisor == -1 ? (int64_t)-sum : (int64_t)sum / divisor;
 }
 
-/* Elements of a window, numbered as they lie in the plane: the first of the largest so far, a NaN above all. */
+/* The maximum so far and its position in the plane. Of equal numbers the first wins; NaN wins over all. */
 struct largest {
 	double number;
 	int64_t index;
 };
 
-static void take_largest(struct largest *most, const double *row, int64_t n, int64_t index, int64_t step)
+static void update_largest(struct largest *most, const double *row, int64_t n, int64_t index, int64_t step)
 {
 	for (int64_t k = 0; k < n; k++, index += step) {
 		if (most->index < 0 || row[k] > most->number || row[k] != row[k])
@@ -89,13 +89,13 @@ static void take_largest(struct largest *most, const double *row, int64_t n, int
 	}
 }
 
-/* @sum and @n more numbers, one after the other. */
+/* @sum plus @n numbers, in order. */
 static double add_row(const struct pool *p, double sum, const double *row, int64_t n)
 {
-	if (p->way.rounds) {
+	if (p->pooling.rounds) {
 		for (int64_t k = 0; k < n; k++)
 			sum = et_round_to(sum + row[k], p->x.type);
-	} else if (p->way.sums_floats) {
+	} else if (p->pooling.sums_floats) {
 		for (int64_t k = 0; k < n; k++)
 			sum = (float)(sum + row[k]);
 	} else {
@@ -128,25 +128,25 @@ static double pool_window(const struct pool *p, const uint8_t *plane, const stru
 					row = (const double *)(const void *)from + done;
 				else
 					load(room, from + done * step * bytes, step, (size_t)part);
-				if (p->way.is_max)
-					take_largest(&most, row, part, first + done * at[2]->step, at[2]->step);
+				if (p->pooling.is_max)
+					update_largest(&most, row, part, first + done * at[2]->step, at[2]->step);
 				else
 					sum = add_row(p, sum, row, part);
 			}
 		}
 	}
 	*index = most.index;
-	if (p->way.is_max)
+	if (p->pooling.is_max)
 		return most.number;
-	for (size_t d = 0; d < SPACE && p->way.divides_by_each; d++)
+	for (size_t d = 0; d < SPACE && p->pooling.divides_by_each; d++)
 		sum = et_round_to(sum / et_round_to((double)at[d]->n, type), type);
-	if (p->way.divides_by_each)
+	if (p->pooling.divides_by_each)
 		return sum;
 	double divisor = (double)divisor_of(p, at);
-	return sum / (p->way.rounds ? et_round_to(divisor, type) : divisor);
+	return sum / (p->pooling.rounds ? et_round_to(divisor, type) : divisor);
 }
 
-/* The output position behind this one. */
+/* Go to the next output position. */
 static inline void next_output(const struct pool *p, int64_t *d, int64_t *h, int64_t *w)
 {
 	if (++*w < p->out[2])
@@ -158,12 +158,13 @@ static inline void next_output(const struct pool *p, int64_t *d, int64_t *h, int
 	++*d;
 }
 
-/* Means of as many planes as there are @places for, 1, 2, 4 or 8: each sum waits for itself only, and is what one would be. */
+/* Means of 1, 2, 4 or 8 planes at once. The planes' sums are independent of each other, and each has the same order as
+ * if computed alone. */
 #define MEAN_PLANES(name, number)                                                                                     \
 	ET_EXPANDED void name##_window(size_t n_planes, const struct pool *p, const number *const *planes,            \
 		const struct window *const *at, number *ret_sums)                                                     \
 	{                                                                                                             \
-		number sums[ABREAST] = { 0 };                                                                         \
+		number sums[MAX_PLANES] = { 0 };                                                                      \
 		int64_t step = p->x.strides[4] * at[2]->step;                                                         \
 		for (int64_t d = 0; d < at[0]->n; d++) {                                                              \
 			for (int64_t h = 0; h < at[1]->n; h++) {                                                      \
@@ -180,11 +181,11 @@ static inline void next_output(const struct pool *p, int64_t *d, int64_t *h, int
 	}                                                                                                             \
 	ET_EXPANDED void name##_of(const struct pool *p, const struct et_place *places, size_t n_planes)              \
 	{                                                                                                             \
-		const number *planes[ABREAST];                                                                        \
-		uint8_t *results[ABREAST];                                                                            \
-		number sums[ABREAST];                                                                                 \
+		const number *planes[MAX_PLANES];                                                                     \
+		uint8_t *results[MAX_PLANES];                                                                         \
+		number sums[MAX_PLANES];                                                                              \
 		int64_t bytes = (int64_t)et_scalar_size(p->y.type), d = 0, h = 0, w = 0;                              \
-		et_store_fn give = et_storer(p->y.type, ET_F64);                                                      \
+		et_store_fn store = et_storer(p->y.type, ET_F64);                                                     \
 		for (size_t k = 0; k < n_planes; k++) {                                                               \
 			planes[k] = (const number *)(const void *)p->x.data + places[k].offset[2];                    \
 			results[k] = p->y.data + places[k].offset[0] * bytes;                                         \
@@ -196,7 +197,7 @@ static inline void next_output(const struct pool *p, int64_t *d, int64_t *h, int
 			name##_window(n_planes, p, planes, at, sums);                                                 \
 			for (size_t k = 0; k < n_planes; k++) {                                                       \
 				double mean = (double)sums[k] / divisor;                                              \
-				give(results[k] + to * bytes, 1, &mean, 1);                                           \
+				store(results[k] + to * bytes, 1, &mean, 1);                                          \
 			}                                                                                             \
 			next_output(p, &d, &h, &w);                                                                   \
 		}                                                                                                     \
@@ -221,12 +222,14 @@ static void pool_planes(void *arg, size_t begin, size_t end)
 	const struct pool *p = arg;
 	struct et_place place;
 	et_place_seek(&place, &p->planes, begin);
-	bool are_floats = p->way.sums_floats && p->x.type == ET_FLOAT32, /* as halves are by now */
-		are_doubles = p->x.type == ET_FLOAT64 && !p->way.is_max && !p->way.rounds && !p->way.divides_by_each;
+	/* fp16 and bf16 were converted to float before */
+	bool are_floats = p->pooling.sums_floats && p->x.type == ET_FLOAT32,
+	     are_doubles = p->x.type == ET_FLOAT64 && !p->pooling.is_max && !p->pooling.rounds &&
+			   !p->pooling.divides_by_each;
 	size_t plane = begin;
 	while ((are_floats || are_doubles) && plane < end) {
-		struct et_place places[ABREAST];
-		size_t n = ABREAST;
+		struct et_place places[MAX_PLANES];
+		size_t n = MAX_PLANES;
 		while (n > end - plane)
 			n /= 2;
 		for (size_t k = 0; k < n; k++) {
@@ -258,7 +261,7 @@ static void pool_planes(void *arg, size_t begin, size_t end)
 	}
 }
 
-/* As five dimensions: batch, channel, space; inserted ones have size 1. */
+/* A view with five dimensions: batch, channel, space; inserted dimensions have size 1. */
 static void insert_missing(struct et_view *view, size_t n_space)
 {
 	while (view->n_dims < n_space + 2)
@@ -271,13 +274,6 @@ static void widen(struct et_view *view, const struct et_tensor *tensor, size_t n
 {
 	et_view_of(view, tensor);
 	insert_missing(view, n_space);
-}
-
-/* Item @d of an option: one number may stand for all, none for @otherwise. */
-static int64_t option(const struct et_evalue *list, size_t d, int64_t otherwise)
-{
-	size_t n = list ? et_list_len(list) : 0;
-	return n == 0 ? otherwise : et_list_int(list, d < n ? d : n - 1);
 }
 
 /* Regular windows in one dimension. */
@@ -295,7 +291,7 @@ static enum et_status regular_size(struct et_kernel_ctx *ctx, const struct grid 
 		(long long)g->padding, (long long)g->dilation);
 	int64_t room = in + 2 * g->padding - g->dilation * (g->kernel - 1) - 1;
 	int64_t reach = is_ceil ? room + g->stride - 1 : room;
-	/* A window that lacks less than a stride is cut off, as in the original: the quotient is 0 then, not -1. */
+	/* A window that lacks less than a stride is cut off, as in ExecuTorch: the quotient is then 0, not -1. */
 	*ret_out = reach / g->stride + 1;
 	if (is_ceil && (*ret_out - 1) * g->stride >= in + g->padding) /* it would begin in the padding */
 		--*ret_out;
@@ -304,8 +300,8 @@ static enum et_status regular_size(struct et_kernel_ctx *ctx, const struct grid 
 	return ET_OK;
 }
 
-/* How many steps it is to what is @n away, or beyond it: nearly always steps of 1, without a division. */
-static int64_t steps(int64_t n, int64_t step)
+/* n / step, rounded up; without a division for the usual step of 1. */
+static int64_t div_round_up(int64_t n, int64_t step)
 {
 	return step == 1 ? n : (n + step - 1) / step;
 }
@@ -315,12 +311,12 @@ static struct window regular_window(const struct grid *g, int64_t in, int64_t ou
 	int64_t first = out * g->stride - g->padding, end = first + (g->kernel - 1) * g->dilation + 1;
 	int64_t padded = end < in + g->padding ? end : in + g->padding;
 	struct window window = { .step = g->dilation };
-	window.n_padded = padded > first ? steps(padded - first, g->dilation) : 0;
+	window.n_padded = padded > first ? div_round_up(padded - first, g->dilation) : 0;
 	if (first < 0)
-		first += steps(-first, g->dilation) * g->dilation;
+		first += div_round_up(-first, g->dilation) * g->dilation;
 	end = end < in ? end : in;
 	window.first = first;
-	window.n = end > first ? steps(end - first, g->dilation) : 0;
+	window.n = end > first ? div_round_up(end - first, g->dilation) : 0;
 	return window;
 }
 
@@ -330,7 +326,7 @@ static struct window adaptive_window(int64_t in, int64_t n_out, int64_t out)
 	return (struct window){ first, 1, end - first, end - first };
 }
 
-/* The table of dimension @at; @grid is NULL for adaptive ones. */
+/* Fill the table of dimension @at; @grid is NULL for adaptive pooling. */
 static void fill_windows(struct pool *p, size_t at, const struct grid *grid, bool is_empty)
 {
 	struct window *windows = p->windows[at];
@@ -340,18 +336,18 @@ static void fill_windows(struct pool *p, size_t at, const struct grid *grid, boo
 	else
 		for (int64_t o = 0; o < n; o++)
 			windows[o] = grid ? regular_window(grid, in, o) : adaptive_window(in, n, o);
-	/* Of an input that is empty in one dimension the others may be larger than any memory. */
+	/* If the input is empty in one dimension, the others may be larger than any memory, so nothing is read. */
 	for (int64_t o = 0; is_empty && o < n; o++)
 		windows[o].n = 0;
 }
 
-/* What a kernel of this file is called with. */
+/* The arguments of the kernels of this file. */
 struct request {
 	size_t n_space;
 	const struct et_tensor *self;
-	const struct et_evalue *kernel, *stride, *padding, *dilation; /* regular ones; NULL: the usual */
+	const struct et_evalue *kernel, *stride, *padding, *dilation; /* regular pooling; NULL: the default */
 	bool is_ceil;
-	const struct et_evalue *sizes; /* adaptive ones */
+	const struct et_evalue *sizes; /* adaptive pooling */
 	struct et_tensor *out, *indices;
 };
 
@@ -374,17 +370,17 @@ static enum et_status resize_outputs(struct et_kernel_ctx *ctx, struct pool *p, 
 	return ET_OK;
 }
 
-/* Sizes first, then the outputs, which bound them, and only then tables of that size. */
-static enum et_status run_pool(struct et_kernel_ctx *ctx, const struct way *way, const struct request *r)
+/* Sizes first, then the outputs, which bound them, and only then tables of these sizes. */
+static enum et_status run_pool(struct et_kernel_ctx *ctx, const struct pooling *pooling, const struct request *r)
 {
-	struct pool pool, *p = &pool; /* not made 0: it is larger than many a tensor */
+	struct pool pool, *p = &pool; /* not cleared: it is larger than many a tensor */
 	struct grid grids[SPACE];
 	struct et_view outer[3];
 	const struct et_tensor *self = r->self;
 	ET_REQUIRE(ctx, self->n_dims == r->n_space + 1 || self->n_dims == r->n_space + 2, "rank %u", self->n_dims);
 	ET_TRY(et_require_same_type(ctx, self, r->out));
 	ET_REQUIRE(ctx, et_loader(self->type, ET_F64), "does not take %s", et_scalar_name(self->type));
-	p->way = *way;
+	p->pooling = *pooling;
 	widen(&p->x, self, r->n_space);
 	for (size_t at = 0; at < SPACE; at++) {
 		bool is_missing = at + r->n_space < SPACE;
@@ -395,18 +391,18 @@ static enum et_status run_pool(struct et_kernel_ctx *ctx, const struct way *way,
 		if (is_missing)
 			continue;
 		if (r->sizes) {
-			p->out[at] = option(r->sizes, d, 1);
+			p->out[at] = et_list_int_or(r->sizes, d, 1);
 			continue;
 		}
-		int64_t kernel = option(r->kernel, d, 1);
-		grids[at] = (struct grid){ kernel, option(r->stride, d, kernel), option(r->padding, d, 0),
-			option(r->dilation, d, 1) };
+		int64_t kernel = et_list_int_or(r->kernel, d, 1);
+		grids[at] = (struct grid){ kernel, et_list_int_or(r->stride, d, kernel),
+			et_list_int_or(r->padding, d, 0), et_list_int_or(r->dilation, d, 1) };
 		ET_TRY(regular_size(ctx, &grids[at], p->in[at], r->is_ceil, &p->out[at]));
 	}
 	ET_TRY(resize_outputs(ctx, p, r));
 	if (et_tensor_numel(r->out) == 0)
 		return ET_OK;
-	if (p->way.sums_floats && et_type_is_half(self->type)) {
+	if (p->pooling.sums_floats && et_type_is_half(self->type)) {
 		if (!et_local_copy(ctx, self, ET_FLOAT32, &p->x))
 			return ET_E_MEMORY_ALLOCATION_FAILED;
 		insert_missing(&p->x, r->n_space);
@@ -438,41 +434,43 @@ static size_t n_space_of(struct et_kernel_ctx *ctx)
 
 static enum et_status run_avg_pool(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	struct way way = { .counts_padding = args[5]->b };
+	struct pooling pooling = { .counts_padding = args[5]->b };
 	struct request request = { n_space_of(ctx), args[0]->tensor, args[1], args[2], args[3], .is_ceil = args[4]->b,
 		.out = args[7]->tensor };
-	way.sums_floats = n_space_of(ctx) == 2 && args[0]->tensor->type == ET_FLOAT32;
-	way.rounds = n_space_of(ctx) == 2 && et_type_is_half(args[0]->tensor->type);
+	pooling.sums_floats = n_space_of(ctx) == 2 && args[0]->tensor->type == ET_FLOAT32;
+	pooling.rounds = n_space_of(ctx) == 2 && et_type_is_half(args[0]->tensor->type);
 	if (!et_is_none(args[6])) {
-		way.divisor = args[6]->i;
-		ET_REQUIRE(ctx, way.divisor != 0, "a divisor of 0");
+		pooling.divisor = args[6]->i;
+		ET_REQUIRE(ctx, pooling.divisor != 0, "a divisor of 0");
 	}
-	return run_pool(ctx, &way, &request);
+	return run_pool(ctx, &pooling, &request);
 }
 
 static enum et_status run_max_pool(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	struct way way = { .is_max = true };
+	struct pooling pooling = { .is_max = true };
 	struct request request = { n_space_of(ctx), args[0]->tensor, args[1], args[2], args[3], args[4], args[5]->b,
 		.out = args[6]->tensor, .indices = args[7]->tensor };
-	return run_pool(ctx, &way, &request);
+	return run_pool(ctx, &pooling, &request);
 }
 
-/* self, sizes > out, and for max indices */
+/* self, sizes > out, and indices for max */
 static enum et_status run_adaptive_pool(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	bool is_max = strchr(ctx->kernel->signature, '>')[2] != '\0';
 	bool rounds = !is_max && n_space_of(ctx) == 3;
 	bool sums_floats = !is_max && !rounds && args[0]->tensor->type != ET_FLOAT64;
-	struct way way = { .is_max = is_max, .rounds = rounds, .sums_floats = sums_floats, .divides_by_each = rounds };
+	struct pooling pooling = {
+		.is_max = is_max, .rounds = rounds, .sums_floats = sums_floats, .divides_by_each = rounds
+	};
 	struct request request = { n_space_of(ctx), args[0]->tensor, .sizes = args[1], .out = args[2]->tensor,
 		.indices = is_max ? args[3]->tensor : NULL };
-	return run_pool(ctx, &way, &request);
+	return run_pool(ctx, &pooling, &request);
 }
 
-/* @n gradients of a plane go back to where their maxima came from, among @n_in numbers: as many as the answer says, where the
- * index that stopped it is in @ret_index. Each index is read once. */
-#define GIVE_BACK(name, type, from, to)                                                                \
+/* Add @n gradients of a plane to the elements their maxima came from, among @n_in numbers. Returns how many were added;
+ * if an index was out of range, it is in @ret_index. Each index is read once, as a client may change it. */
+#define SCATTER_GRAD(name, type, from, to)                                                             \
 	static size_t name(size_t n, size_t n_in, void *out, const void *grad, const int64_t *indices, \
 		int64_t *ret_index)                                                                    \
 	{                                                                                              \
@@ -488,12 +486,12 @@ static enum et_status run_adaptive_pool(struct et_kernel_ctx *ctx, struct et_eva
 		return n;                                                                              \
 	}
 #define AS_IS
-GIVE_BACK(give_back_floats, float, AS_IS, AS_IS)
-GIVE_BACK(give_back_doubles, double, AS_IS, AS_IS)
-GIVE_BACK(give_back_bfloat16s, uint16_t, et_from_bfloat16, et_to_bfloat16)
-GIVE_BACK(give_back_half, uint16_t, et_from_half, et_to_half)
+SCATTER_GRAD(scatter_grad_floats, float, AS_IS, AS_IS)
+SCATTER_GRAD(scatter_grad_doubles, double, AS_IS, AS_IS)
+SCATTER_GRAD(scatter_grad_bf16, uint16_t, et_bf16_to_float, et_float_to_bf16)
+SCATTER_GRAD(scatter_grad_fp16, uint16_t, et_fp16_to_float, et_float_to_fp16)
 
-/* Each gradient goes back to where its maximum came from. */
+/* Each gradient is added where its maximum came from. */
 static enum et_status run_max_pool_backward(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *grad = args[0]->tensor, *self = args[1]->tensor, *indices = args[7]->tensor;
@@ -517,16 +515,16 @@ static enum et_status run_max_pool_backward(struct et_kernel_ctx *ctx, struct et
 	ET_TRY(et_resize_like(ctx, out, self));
 	if (et_tensor_n_bytes(out))
 		memset(out->data, 0, et_tensor_n_bytes(out));
-	size_t (*give_back)(size_t, size_t, void *, const void *, const int64_t *,
-		int64_t *) = out->type == ET_FLOAT32    ? give_back_floats
-			     : out->type == ET_FLOAT64  ? give_back_doubles
-			     : out->type == ET_BFLOAT16 ? give_back_bfloat16s
-							: give_back_half;
+	size_t (*scatter_grad)(size_t, size_t, void *, const void *, const int64_t *,
+		int64_t *) = out->type == ET_FLOAT32    ? scatter_grad_floats
+			     : out->type == ET_FLOAT64  ? scatter_grad_doubles
+			     : out->type == ET_BFLOAT16 ? scatter_grad_bf16
+							: scatter_grad_fp16;
 	uint8_t *to = out->data;
 	for (size_t i = 0, numel = et_tensor_numel(grad); i < numel; i += n_out, to += n_in * bytes) {
 		int64_t index = 0;
 		ET_REQUIRE(ctx,
-			give_back(n_out, n_in, to, (const uint8_t *)grad->data + i * bytes,
+			scatter_grad(n_out, n_in, to, (const uint8_t *)grad->data + i * bytes,
 				(const int64_t *)indices->data + i, &index) == n_out,
 			"index %lld of %zu", (long long)index, n_in);
 	}

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* executorch_prim:: and the few aten:: operators that work on numbers, not tensors: what exporters emit
- * for sizes and loop counters.
+/* executorch_prim::, and the few aten:: operators that work on numbers instead of tensors: exporters emit them for
+ * sizes and loop counters.
  *
- * A number is Int, Double or Bool; two of them compute as integers unless one is a Double. et_view alone
- * moves no bytes: its output becomes another header over its input's memory. */
+ * A number is Int, Double or Bool; two of them compute as integers unless one is a Double. et_view is the only operator
+ * that moves no bytes: its output becomes another header for its input's memory. */
 #include "runtime/kernels/engine/args.h"
 #include "runtime/kernels/kernels.h"
 
 #include <math.h>
 
-static void give_int(struct et_evalue *out, int64_t value)
+static void set_int(struct et_evalue *out, int64_t value)
 {
 	out->tag = ET_TAG_INT;
 	out->i = value;
 }
 
-static void give_double(struct et_evalue *out, double value)
+static void set_double(struct et_evalue *out, double value)
 {
 	out->tag = ET_TAG_DOUBLE;
 	out->d = value;
 }
 
-static void give_bool(struct et_evalue *out, bool value)
+static void set_bool(struct et_evalue *out, bool value)
 {
 	out->tag = ET_TAG_BOOL;
 	out->b = value;
@@ -66,30 +66,30 @@ static enum et_status run_number(struct et_kernel_ctx *ctx, struct et_evalue *co
 	else
 		i = op->of_ints(et_number_int(args[0]), et_number_int(args[1]));
 	if (op->is_truth)
-		give_bool(args[2], is_double ? d != 0 : i != 0);
+		set_bool(args[2], is_double ? d != 0 : i != 0);
 	else if (is_double)
-		give_double(args[2], d);
+		set_double(args[2], d);
 	else
-		give_int(args[2], i);
+		set_int(args[2], i);
 	return ET_OK;
 }
 
 static enum et_status run_truediv(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	give_double(args[2], et_number_double(args[0]) / et_number_double(args[1]));
+	set_double(args[2], et_number_double(args[0]) / et_number_double(args[1]));
 	return ET_OK;
 }
 
 static enum et_status run_floordiv(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	if (args[0]->tag == ET_TAG_DOUBLE || args[1]->tag == ET_TAG_DOUBLE) {
-		give_double(args[2], floor(et_number_double(args[0]) / et_number_double(args[1])));
+		set_double(args[2], floor(et_number_double(args[0]) / et_number_double(args[1])));
 		return ET_OK;
 	}
 	int64_t a = et_number_int(args[0]), b = et_number_int(args[1]);
 	ET_REQUIRE(ctx, b != 0, "division by zero");
 	int64_t quotient = b == -1 ? -a : a / b;
-	give_int(args[2], b != -1 && a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient);
+	set_int(args[2], b != -1 && a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient);
 	return ET_OK;
 }
 
@@ -98,39 +98,39 @@ static enum et_status run_mod(struct et_kernel_ctx *ctx, struct et_evalue *const
 	ET_REQUIRE(ctx, args[0]->tag != ET_TAG_DOUBLE && args[1]->tag != ET_TAG_DOUBLE, "takes integers");
 	int64_t a = et_number_int(args[0]), b = et_number_int(args[1]);
 	ET_REQUIRE(ctx, b != 0, "division by zero");
-	give_int(args[2], b == -1 ? 0 : a % b);
+	set_int(args[2], b == -1 ? 0 : a % b);
 	return ET_OK;
 }
 
 static enum et_status run_neg(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	if (args[0]->tag == ET_TAG_DOUBLE)
-		give_double(args[1], -args[0]->d);
+		set_double(args[1], -args[0]->d);
 	else
-		give_int(args[1], -et_number_int(args[0]));
+		set_int(args[1], -et_number_int(args[0]));
 	return ET_OK;
 }
 
 static enum et_status run_not(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	give_bool(args[1], et_number_double(args[0]) == 0);
+	set_bool(args[1], et_number_double(args[0]) == 0);
 	return ET_OK;
 }
 
 static enum et_status run_to_float(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	give_double(args[1], et_number_double(args[0]));
+	set_double(args[1], et_number_double(args[0]));
 	return ET_OK;
 }
 
-/* To an integer, by the row's rounding. */
+/* Converts to an integer with the row's rounding function. */
 static enum et_status run_to_int(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	double (*const *rounding)(double) = ctx->kernel->row;
 	if (args[0]->tag == ET_TAG_DOUBLE)
-		give_int(args[1], et_double_to_int((*rounding)(args[0]->d)));
+		set_int(args[1], et_double_to_int((*rounding)(args[0]->d)));
 	else
-		give_int(args[1], et_number_int(args[0]));
+		set_int(args[1], et_number_int(args[0]));
 	return ET_OK;
 }
 static double (*const to_ceil)(double) = ceil;
@@ -141,11 +141,11 @@ static enum et_status run_if_then_else(struct et_kernel_ctx *ctx, struct et_eval
 {
 	const struct et_evalue *chosen = et_number_double(args[0]) != 0 ? args[1] : args[2];
 	if (chosen->tag == ET_TAG_DOUBLE)
-		give_double(args[3], chosen->d);
+		set_double(args[3], chosen->d);
 	else if (chosen->tag == ET_TAG_BOOL)
-		give_bool(args[3], chosen->b);
+		set_bool(args[3], chosen->b);
 	else
-		give_int(args[3], et_number_int(chosen));
+		set_int(args[3], et_number_int(chosen));
 	return ET_OK;
 }
 
@@ -155,13 +155,13 @@ static enum et_status run_sym_size(struct et_kernel_ctx *ctx, struct et_evalue *
 	size_t dim;
 	ET_REQUIRE(ctx, tensor->n_dims > 0, "the tensor has no dimensions");
 	ET_TRY(et_get_dim(ctx, args[1]->i, tensor->n_dims, &dim));
-	give_int(args[2], tensor->sizes[dim]);
+	set_int(args[2], tensor->sizes[dim]);
 	return ET_OK;
 }
 
 static enum et_status run_sym_numel(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	give_int(args[1], (int64_t)et_tensor_numel(args[0]->tensor));
+	set_int(args[1], (int64_t)et_tensor_numel(args[0]->tensor));
 	return ET_OK;
 }
 
@@ -170,15 +170,15 @@ static enum et_status run_item(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	const struct et_tensor *tensor = args[0]->tensor;
 	ET_REQUIRE(ctx, et_tensor_numel(tensor) >= 1, "the tensor is empty");
 	if (et_type_is_float(tensor->type))
-		give_double(args[1], et_element_get_double(tensor->data, tensor->type));
+		set_double(args[1], et_element_get_double(tensor->data, tensor->type));
 	else if (tensor->type == ET_BOOL)
-		give_bool(args[1], et_element_get_int(tensor->data, tensor->type) != 0);
+		set_bool(args[1], et_element_get_int(tensor->data, tensor->type) != 0);
 	else
-		give_int(args[1], et_element_get_int(tensor->data, tensor->type));
+		set_int(args[1], et_element_get_int(tensor->data, tensor->type));
 	return ET_OK;
 }
 
-/* Element @index of a tensor that grows with each step of a loop. */
+/* Store @from as element @index of a tensor that grows with each step of a loop. */
 static enum et_status run_copy_index(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_tensor *to = args[0]->tensor;
@@ -193,7 +193,7 @@ static enum et_status run_copy_index(struct et_kernel_ctx *ctx, struct et_evalue
 		ET_REQUIRE(ctx, to->sizes[d + 1] == from->sizes[d], "sizes differ in dimension %zu", d);
 		sizes[d + 1] = from->sizes[d];
 	}
-	/* A step of a static loop finds its tensor as large as it will ever be. */
+	/* A static loop's tensor already has its final size. */
 	if (to->sizes[0] <= index || to->dynamism != ET_STATIC)
 		ET_TRY(et_resize(ctx, to, sizes, to->n_dims));
 	size_t n_bytes = et_tensor_n_bytes(from);
@@ -210,7 +210,7 @@ static enum et_status run_view(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	ET_TRY(et_require_same_type(ctx, self, out));
 	ET_TRY(et_get_view_sizes(ctx, args[1], et_tensor_numel(self), sizes, out->n_dims));
 	size_t capacity = out->capacity;
-	out->capacity = self->capacity; /* what fits is what fits behind the memory it shows */
+	out->capacity = self->capacity; /* the view may be as large as the memory it now shows */
 	enum et_status status = et_resize(ctx, out, sizes, out->n_dims);
 	if (status == ET_OK)
 		out->data = self->data;

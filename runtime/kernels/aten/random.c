@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators that draw random numbers: rand, randn, dropout.
  *
- * Nothing in here may ask the system for anything, so the generator (SplitMix64) starts from what differs between
- * processes and calls without asking: a count of calls, and addresses, which the system places at random. Good
- * enough for noise and for dropout, and never meant for secrets. */
+ * Kernels may not ask the system for anything. So the generator (SplitMix64) is seeded with what differs between
+ * processes and calls: a count of calls, and addresses, which the system randomizes. That is good enough for noise and
+ * dropout; it must never be used for secrets. */
 #include "runtime/kernels/engine/args.h"
 #include "runtime/kernels/simd/ukernels.h"
 #include "runtime/kernels/kernels.h"
@@ -34,45 +34,45 @@ static void start(struct generator *g, const void *data)
 
 enum { BLOCK = 256 };
 
-/* In [0, 1). */
+/* Uniform in [0, 1). */
 static double uniform(struct generator *g)
 {
 	return (double)(int64_t)(next(g) >> 11) * 0x1p-53;
 }
 
-/* What is drawn comes in blocks, as @class. */
-typedef void (*distribution_fn)(struct generator *g, enum et_class compute_class, void *numbers, size_t n);
+/* Draws a block of @n numbers of @compute_class, ET_F32 or ET_F64. */
+typedef void (*distribution_fn)(struct generator *g, enum et_compute_class compute_class, void *numbers, size_t n);
 
-static void draw_uniform(struct generator *g, enum et_class compute_class, void *numbers, size_t n)
+static void draw_uniform(struct generator *g, enum et_compute_class compute_class, void *numbers, size_t n)
 {
 	for (size_t i = 0; compute_class == ET_F64 && i < n; i++)
 		((double *)numbers)[i] = uniform(g);
-	/* A float has no room for what is next to 1. */
+	/* A float has room for 24 random bits only; more would round up to 1. */
 	for (size_t i = 0; compute_class == ET_F32 && i < n; i++)
 		((float *)numbers)[i] = (float)(int32_t)(next(g) >> 40) * 0x1p-24f;
 }
 
-/* By Box and Muller: of two uniform numbers two normal ones. */
+/* Box and Muller's method: two uniform numbers give two normal ones. */
 static void draw_normal_floats(struct generator *g, float *numbers, size_t n)
 {
 	float radius[BLOCK / 2], angle[BLOCK / 2], sine[BLOCK / 2];
-	const size_t half = (n + 1) / 2;
-	for (size_t i = 0; i < half; i++) {
+	const size_t n_pairs = (n + 1) / 2;
+	for (size_t i = 0; i < n_pairs; i++) {
 		radius[i] = (float)(1 - uniform(g));
 		angle[i] = (float)(2 * 3.14159265358979323846 * uniform(g));
 	}
-	et_ukernels()->each_log(half, radius, radius);
-	et_ukernels()->each_sin(half, sine, angle);
-	et_ukernels()->each_cos(half, angle, angle);
-	for (size_t i = 0; i < half; i++)
+	et_ukernels()->each_log(n_pairs, radius, radius);
+	et_ukernels()->each_sin(n_pairs, sine, angle);
+	et_ukernels()->each_cos(n_pairs, angle, angle);
+	for (size_t i = 0; i < n_pairs; i++)
 		radius[i] = sqrtf(-2 * radius[i]);
-	for (size_t i = 0; i < half; i++)
+	for (size_t i = 0; i < n_pairs; i++)
 		numbers[i] = radius[i] * angle[i];
-	for (size_t i = 0; i < n - half; i++)
-		numbers[half + i] = radius[i] * sine[i];
+	for (size_t i = 0; i < n - n_pairs; i++)
+		numbers[n_pairs + i] = radius[i] * sine[i];
 }
 
-/* By Marsaglia's polar method, which needs no angle. */
+/* Marsaglia's polar method, which needs no angle. */
 static void draw_normal_doubles(struct generator *g, double *numbers, size_t n)
 {
 	for (size_t i = 0; i < n; i += 2) {
@@ -89,7 +89,7 @@ static void draw_normal_doubles(struct generator *g, double *numbers, size_t n)
 	}
 }
 
-static void draw_normal(struct generator *g, enum et_class compute_class, void *numbers, size_t n)
+static void draw_normal(struct generator *g, enum et_compute_class compute_class, void *numbers, size_t n)
 {
 	if (compute_class == ET_F32)
 		draw_normal_floats(g, numbers, n);
@@ -110,7 +110,7 @@ static enum et_status draw(struct et_kernel_ctx *ctx, struct et_evalue *const *a
 		sizes[d] = et_list_int(args[0], d);
 	ET_TRY(et_resize(ctx, out, sizes, n));
 	start(&g, out->data);
-	enum et_class compute_class = et_class_of(out->type);
+	enum et_compute_class compute_class = et_class_of(out->type);
 	et_store_fn store = et_storer(out->type, compute_class);
 	for (size_t i = 0, part, numel = et_tensor_numel(out); i < numel; i += part) {
 		part = numel - i < BLOCK ? numel - i : BLOCK;
@@ -150,7 +150,7 @@ static enum et_status run_dropout(struct et_kernel_ctx *ctx, struct et_evalue *c
 			memcmp(self->dim_order, mask->dim_order, self->n_dims) == 0,
 		"the tensors differ in dim order");
 	et_view_of(&from, self);
-	ET_TRY(et_give_view(ctx, &from, out));
+	ET_TRY(et_copy_view_to_output(ctx, &from, out));
 	et_view_of(&to, out);
 	if (!drops) {
 		if (et_tensor_numel(mask))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reductions: sum, mean, prod, var, amax, argmax, any … each a row over the engine of reduce.h: what one of them does with the
- * numbers it is shown, and its arguments. */
+/* Reductions: sum, mean, prod, var, amax, argmax, any … Each is a row for the engine of reduce.h: what it does with a
+ * block of numbers, and its arguments. */
 #include "runtime/kernels/engine/complex_elementwise.h"
 #include "runtime/kernels/engine/reduce_rows.h"
 #include "runtime/kernels/simd/ukernels.h"
@@ -23,8 +23,8 @@ static void sum_floats(struct et_reduce_state *state, const float *numbers, size
 	state->d += et_ukernels()->sum(n, numbers);
 }
 
-/* A mean is summed in float, one after the other, unless its output is double: as the original does, whose last bit decides
- * where a quantized model rounds halves of its steps. */
+/* A mean is summed in float, in order, unless its output is double, because ExecuTorch does so: the last bit decides
+ * how a quantized model rounds values halfway between two of its steps. */
 static void mean_doubles(struct et_reduce_state *state, const double *numbers, size_t n)
 {
 	if (state->rounding == ET_FLOAT64) {
@@ -72,7 +72,8 @@ ET_EXPANDED void prod_rounded(struct et_reduce_state *state, const double *numbe
 	float product = (float)state->d;
 	for (size_t k = 0; k < n; k++) {
 		float factor = (float)
-			numbers[k]; /* of a half and a float, a float's product is rounded as a double's is */
+			/* the product of an fp16 or bf16 number and a float is rounded the same in float and double */
+			numbers[k];
 		product = et_round_half((double)factor == numbers[k] ? product * factor
 								     : (float)((double)product * numbers[k]),
 			type);
@@ -95,7 +96,7 @@ static void prod_doubles(struct et_reduce_state *state, const double *numbers, s
 	state->d = product;
 }
 
-/* Several products, which do not wait for each other. */
+/* Four independent products. */
 static void prod_ints(struct et_reduce_state *state, const int64_t *numbers, size_t n)
 {
 	int64_t product = state->i, others[] = { 1, 1, 1 };
@@ -112,7 +113,7 @@ static void prod_ints(struct et_reduce_state *state, const int64_t *numbers, siz
 
 static void any_doubles(struct et_reduce_state *state, const double *numbers, size_t n)
 {
-	int64_t any = state->d != 0; /* as wide as the numbers: vectors of both */
+	int64_t any = state->d != 0; /* as wide as the numbers, so that both are vectors */
 	for (size_t k = 0; k < n; k++)
 		any |= numbers[k] != 0;
 	state->d = (double)any;
@@ -137,8 +138,8 @@ static void any_ints(struct et_reduce_state *state, const int64_t *numbers, size
 	state->i = any != 0;
 }
 
-/* The first of the largest (or smallest), and NaN before all others. A group without one is passed over by vectors. */
-#define CHOOSE(name, member, type, int_type, no_better)                                \
+/* The first of the largest (or smallest) numbers; NaN wins. Groups without a better number are skipped by vectors. */
+#define CHOOSE(name, member, type, int_type, not_better)                               \
 	static void name(struct et_reduce_state *state, const type *numbers, size_t n) \
 	{                                                                              \
 		type best = state->n ? (type)state->member : numbers[0];               \
@@ -146,9 +147,9 @@ static void any_ints(struct et_reduce_state *state, const int64_t *numbers, size
 			size_t end = n - k < GROUP ? n : k + GROUP;                    \
 			int_type is_here = 0; /* as wide as a number */                \
 			for (size_t i = k; i < end; i++)                               \
-				is_here |= !(numbers[i] no_better best);               \
+				is_here |= !(numbers[i] not_better best);              \
 			for (; is_here && k < end; k++) {                              \
-				if (!(numbers[k] no_better best) && best == best) {    \
+				if (!(numbers[k] not_better best) && best == best) {   \
 					best = numbers[k];                             \
 					state->index = state->n + (int64_t)k;          \
 				}                                                      \
@@ -164,7 +165,7 @@ CHOOSE(min_doubles, d, double, int64_t, >=)
 CHOOSE(max_ints, i, int64_t, int64_t, <=)
 CHOOSE(min_ints, i, int64_t, int64_t, >=)
 
-/* The same without its place. */
+/* The same without the index. */
 static void max_of_floats(struct et_reduce_state *state, const float *numbers, size_t n)
 {
 	float most = et_ukernels()->largest(n, numbers);
@@ -219,7 +220,8 @@ static void min_of_ints(struct et_reduce_state *state, const int64_t *numbers, s
 	state->i = state->n == 0 || most < state->i ? most : state->i;
 }
 
-/* The same sums as var_doubles, of all there is; floats, since what is rounded to half their bits keeps nothing of more. */
+/* The same sums as var_doubles, for all numbers at once; in float, because nothing more remains after rounding to fp16
+ * or bf16. */
 ET_EXPANDED void var_rounded_as(struct et_reduce_state *state, const float *numbers, size_t n,
 	const enum et_scalar_type type)
 {
@@ -228,8 +230,8 @@ ET_EXPANDED void var_rounded_as(struct et_reduce_state *state, const float *numb
 		mean = et_round_half(mean + et_round_half(numbers[k], type), type);
 	mean = et_round_half(mean / (float)n, type);
 	for (size_t k = 0; k < n; k++) {
-		float apart = et_round_half(et_round_half(numbers[k], type) - mean, type);
-		squares = et_round_half(squares + et_round_half(apart * apart, type), type);
+		float difference = et_round_half(et_round_half(numbers[k], type) - mean, type);
+		squares = et_round_half(squares + et_round_half(difference * difference, type), type);
 	}
 	state->d2 = (double)mean;
 	state->d = (double)squares;
@@ -243,21 +245,22 @@ static void var_rounded(struct et_reduce_state *state, const float *numbers, siz
 		var_rounded_as(state, numbers, n, ET_FLOAT16);
 }
 
-/* A block's own are merged into what came before. */
+/* Merge a block's mean and sum of squares into those of the blocks before. */
 static void merge_var(struct et_reduce_state *state, double mean, double squares, double added)
 {
-	double before = (double)state->n, apart = mean - state->d2;
-	bool is_infinite = isinf(mean) || isinf(state->d2); /* and so is what they come to, unless they cancel */
-	state->d += squares + apart * apart * before * added / (before + added);
-	state->d2 += is_infinite ? mean : apart * added / (before + added);
+	double before = (double)state->n, difference = mean - state->d2;
+	/* the merged mean is then infinite too, or NaN if they cancel */
+	bool is_infinite = isinf(mean) || isinf(state->d2);
+	state->d += squares + difference * difference * before * added / (before + added);
+	state->d2 += is_infinite ? mean : difference * added / (before + added);
 }
 
-/* Mean in d2, sum of squared distances from it in d. */
+/* Leaves the mean in d2, and the sum of squared differences from it in d. */
 static void var_doubles(struct et_reduce_state *state, const double *numbers, size_t n)
 {
 	if (state->rounding != ET_FLOAT64) {
 		float block[ET_HALF_TERMS];
-		for (size_t k = 0; k < n && k < ET_HALF_TERMS; k++) /* there are no more */
+		for (size_t k = 0; k < n && k < ET_HALF_TERMS; k++) /* a rounded reduction never has more terms */
 			block[k] = (float)numbers[k];
 		var_rounded(state, block, n < ET_HALF_TERMS ? n : ET_HALF_TERMS);
 		return;
@@ -346,7 +349,7 @@ static const struct et_reduce min = VALUE(min);
 static const struct et_reduce argmax = CHOICE(max);
 static const struct et_reduce argmin = CHOICE(min);
 
-/* The place of the first output among the arguments. */
+/* Index of the first output among the arguments. */
 static size_t first_out(const struct et_kernel_ctx *ctx)
 {
 	size_t n = 0;
@@ -374,15 +377,16 @@ static enum et_status run_any_all(struct et_kernel_ctx *ctx, struct et_evalue *c
 	return ET_OK;
 }
 
-/* self > out: of nothing, what is lower or higher than all. */
+/* self > out; for an empty tensor, the lowest or highest value of the type. */
 static enum et_status run_extreme(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_tensor *out = args[1]->tensor;
 	const struct et_tensor *self = args[0]->tensor;
 	bool is_lowest = ctx->kernel->row == &max;
 	const size_t numel = et_tensor_numel(self);
-	const enum et_class wide = et_class_of(self->type),
-			    compute_class = et_class_is_type(wide, self->type) ? wide : et_narrow_class_of(self->type);
+	const enum et_compute_class wide = et_class_of(self->type),
+				    compute_class = et_class_is_type(wide, self->type) ? wide
+										       : et_narrow_class_of(self->type);
 	if (numel && numel * et_scalar_size(self->type) <= ET_SHORT_ROW && compute_class != ET_N_SPANS &&
 		out->type == self->type) {
 		ET_TRY(et_resize(ctx, out, NULL, 0));
@@ -401,7 +405,7 @@ static enum et_status run_extreme(struct et_kernel_ctx *ctx, struct et_evalue *c
 		et_element_set_double(out->data, out->type, is_lowest ? -INFINITY : INFINITY);
 		return ET_OK;
 	}
-	/* All bits, or that of the sign alone, or all others. */
+	/* all bits set, the sign bit alone, or all other bits */
 	int64_t ones = et_wrap(-1, out->type), sign = (int64_t)(UINT64_C(1) << (8 * et_scalar_size(out->type) - 1));
 	et_element_set_int(out->data, out->type,
 		out->type == ET_BOOL ? !is_lowest
@@ -411,7 +415,7 @@ static enum et_status run_extreme(struct et_kernel_ctx *ctx, struct et_evalue *c
 	return ET_OK;
 }
 
-/* Of no dimensions where they are listed: whether each number is. Where there is no list, of all. */
+/* An empty list of dimensions means each number by itself; no list means all dimensions. */
 static enum et_status run_any_dims(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	uint32_t set = 0;
@@ -428,12 +432,12 @@ static enum et_status run_dims(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	ET_TRY(et_get_dims(ctx, args[1], args[0]->tensor->n_dims, &set));
 	if (et_type_is_complex(args[0]->tensor->type) && ctx->kernel->row == &sum)
 		return et_complex_sum(ctx, args[0]->tensor, set, args[2]->b, out);
-	/* A sum of truths is whether there is any; numbers are made truths before. */
-	bool is_of_truths = ctx->kernel->row == &sum && out->type == ET_BOOL;
-	return et_reduce(ctx, is_of_truths ? &any : ctx->kernel->row, args[0]->tensor, set, args[2]->b, 0, out, NULL);
+	/* A sum of bool is any(); numbers are converted to bool first. */
+	bool is_sum_of_bool = ctx->kernel->row == &sum && out->type == ET_BOOL;
+	return et_reduce(ctx, is_sum_of_bool ? &any : ctx->kernel->row, args[0]->tensor, set, args[2]->b, 0, out, NULL);
 }
 
-/* self, dim or None, keepdim … > out, and for max and min a second one */
+/* self, dim or None, keepdim … > out, and a second output for max and min */
 static enum et_status run_dim(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *self = args[0]->tensor;
@@ -456,7 +460,7 @@ static enum et_status run_var(struct et_kernel_ctx *ctx, struct et_evalue *const
 	return et_reduce(ctx, &var, args[0]->tensor, set, args[3]->b, args[2]->b ? 1 : 0, args[4]->tensor, NULL);
 }
 
-/* self, dims, correction or None, keepdim > out, and for var_mean the mean */
+/* self, dims, correction or None, keepdim > out, and the mean for var_mean */
 static enum et_status run_var_correction(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	uint32_t set;

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where numbers would stand in a sorted row: searchsorted, bucketize.
+/* Insertion points in a sorted row: searchsorted, bucketize.
  *
- * Integers are compared as integers, anything else as doubles. A NaN stands behind all numbers, as in PyTorch.
- * Rows, what is searched for and the sorter may lie in memory that a client changes, so that only local copies
- * are used; a row that is not sorted gives some position, but always one of the row. */
+ * Integers are compared as integers, everything else as doubles. NaN sorts behind all numbers, as in PyTorch. Rows,
+ * values and the sorter may lie in memory that a client changes, so only private copies are used. For a row that is not
+ * sorted, the result is some position, but always within the row. */
 #include "runtime/kernels/engine/index_copy.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/engine/elementwise.h"
 #include "runtime/base/expand.h"
 
 struct rows {
-	const void *sorted; /* rows of @n, one after the other; a single one serves all values if @is_shared */
+	const void *sorted; /* rows of @n numbers, one after another; a single row serves all values if @is_shared */
 	const int64_t *sorter;
 	int64_t n;
 	bool is_shared, is_double, is_right;
 };
 
-/* What is the same for all values, so that there is a search for each. */
+/* Constants of a search, so that the loop is compiled for each combination. */
 enum kind { IS_RIGHT = 1, IS_DOUBLE = 2, HAS_SORTER = 4 };
 
-/* Whether @value stands behind element @at of the row that begins at @row. */
+/* Whether @value belongs behind element @at of the row that starts at @row. */
 ET_EXPANDED bool is_behind(const struct rows *rows, int64_t row, int64_t at, const void *value, unsigned kind)
 {
 	at = row + (kind & HAS_SORTER ? rows->sorter[row + at] : at);
@@ -31,16 +31,16 @@ ET_EXPANDED bool is_behind(const struct rows *rows, int64_t row, int64_t at, con
 	return kind & IS_RIGHT ? !(element > v) : !(element >= v);
 }
 
-/* Halves what is left each time, whatever comes out: no branch depends on it. The steps are PyTorch's, which decide what is found
- * among NaNs and in rows that are not sorted. */
+/* Binary search. It halves the rest in every step, so no branch depends on the data. The steps are PyTorch's, because
+ * they decide the result among NaNs and in rows that are not sorted. */
 ET_EXPANDED int64_t position(const struct rows *rows, int64_t row, const void *value, unsigned kind)
 {
 	int64_t low = 0;
 	for (int64_t left = rows->n; left > 0;) {
 		int64_t half = left / 2, rest = left - half - 1;
-		int64_t goes_on = -(int64_t)is_behind(rows, row, low + half, value, kind); /* a mask */
-		low += (half + 1) & goes_on;
-		left = half + ((rest - half) & goes_on);
+		int64_t is_in_upper = -(int64_t)is_behind(rows, row, low + half, value, kind); /* a mask */
+		low += (half + 1) & is_in_upper;
+		left = half + ((rest - half) & is_in_upper);
 	}
 	return low;
 }
@@ -94,7 +94,7 @@ static enum et_status read_sorter(struct et_kernel_ctx *ctx, struct rows *rows, 
 	return ET_OK;
 }
 
-static enum et_status search(struct et_kernel_ctx *ctx, struct rows *rows, const struct et_tensor *sorted,
+static enum et_status search_rows(struct et_kernel_ctx *ctx, struct rows *rows, const struct et_tensor *sorted,
 	const struct et_evalue *sorter, const struct et_tensor *values, bool is_int32, struct et_tensor *out)
 {
 	struct et_view view, to;
@@ -134,10 +134,10 @@ static enum et_status run_searchsorted(struct et_kernel_ctx *ctx, struct et_eval
 	if (!et_is_none(args[4])) {
 		bool is_right = et_string_is(args[4], "right");
 		ET_REQUIRE(ctx, is_right || et_string_is(args[4], "left"), "side must be 'left' or 'right'");
-		ET_REQUIRE(ctx, is_right || !rows.is_right, "side 'left' and right");
+		ET_REQUIRE(ctx, is_right || !rows.is_right, "side is 'left' but right is true");
 		rows.is_right = is_right;
 	}
-	return search(ctx, &rows, args[0]->tensor, args[5], args[1]->tensor, args[2]->b, args[6]->tensor);
+	return search_rows(ctx, &rows, args[0]->tensor, args[5], args[1]->tensor, args[2]->b, args[6]->tensor);
 }
 
 /* values, boundaries, out_int32, right > out */
@@ -145,7 +145,7 @@ static enum et_status run_bucketize(struct et_kernel_ctx *ctx, struct et_evalue 
 {
 	struct rows rows = { .is_right = args[3]->b };
 	ET_REQUIRE(ctx, args[1]->tensor->n_dims == 1, "boundaries of rank %u", args[1]->tensor->n_dims);
-	return search(ctx, &rows, args[1]->tensor, NULL, args[0]->tensor, args[2]->b, args[4]->tensor);
+	return search_rows(ctx, &rows, args[1]->tensor, NULL, args[0]->tensor, args[2]->b, args[4]->tensor);
 }
 
 static const struct et_kernel rows[] = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators along one dimension: softmax, cumulative sums and products.
  *
- * Each is a function of one line (dim_apply.h). Softmax of floats has a way of its own over the tensor as it lies (ukernels.c), for which
- * the function of a line is the reference. */
+ * Each is a function of one line (dim_apply.h). Softmax of floats and cumulative operators have faster loops that work
+ * on the tensor in place (with ukernels.c); the functions of a line are their reference. */
 #include "runtime/compute.h"
 #include "runtime/kernels/simd/ukernels.h"
 #include "runtime/kernels/simd/span_ukernels.h"
@@ -39,8 +39,8 @@ static void softmax(struct et_dim_apply *line)
 		line->out[i] /= sum;
 }
 
-/* Of half types along the innermost dimension, PyTorch (and the original, which took it from there) keeps the sum and
- * its logarithm in the type; @line->arg then says which. */
+/* For fp16 and bf16 along the innermost dimension, PyTorch (and ExecuTorch, which took the code from it) rounds the sum
+ * and its logarithm to the type. @line->arg then points to the type. */
 static void log_softmax(struct et_dim_apply *line)
 {
 	double most = largest(line), sum = 0;
@@ -85,62 +85,62 @@ static void cumprod(struct et_dim_apply *line)
 
 enum { COLUMNS = 128 };
 
-/* Lines that lie side by side: so many go down together, a row of memory at a time. Each is the same as by itself, for
- * which the functions above are the reference. */
-struct cumulated {
+/* Adjacent lines go down together, a row of memory at a time. Each result is the same as if computed alone; the
+ * functions above are the reference. */
+struct cumulative {
 	const struct et_tensor *self, *out;
-	size_t n, stride; /* of a line; as many lines lie next to each other */
-	enum et_class compute_class;
+	size_t n, stride; /* of a line; @stride lines are adjacent */
+	enum et_compute_class compute_class;
 	bool is_product;
-	bool is_rounded; /* to the output's type, after each */
+	bool is_rounded; /* to the output's type, after each step */
 };
 
-#define CUMULATE(name, type)                                                       \
-	static void name(type *so_far, const type *row, size_t n, bool is_product) \
-	{                                                                          \
-		for (size_t k = 0; !is_product && k < n; k++)                      \
-			so_far[k] += row[k];                                       \
-		for (size_t k = 0; is_product && k < n; k++)                       \
-			so_far[k] *= row[k];                                       \
+#define CUMULATE(name, type)                                                     \
+	static void name(type *sums, const type *row, size_t n, bool is_product) \
+	{                                                                        \
+		for (size_t k = 0; !is_product && k < n; k++)                    \
+			sums[k] += row[k];                                       \
+		for (size_t k = 0; is_product && k < n; k++)                     \
+			sums[k] *= row[k];                                       \
 	}
 CUMULATE(cumulate_floats, float)
 CUMULATE(cumulate_doubles, double)
 CUMULATE(cumulate_ints, int64_t)
 
-static void cumulate_columns(const struct cumulated *c, size_t at, size_t n)
+static void cumulate_columns(const struct cumulative *c, size_t at, size_t n)
 {
 	union {
 		float f[COLUMNS];
 		double d[COLUMNS];
 		int64_t i[COLUMNS];
-	} so_far, row;
+	} sums, row;
 	size_t in_bytes = et_element_bytes(c->self), out_bytes = et_element_bytes(c->out);
 	const uint8_t *in = (const uint8_t *)c->self->data + at * in_bytes;
 	uint8_t *out = (uint8_t *)c->out->data + at * out_bytes;
 	et_load_fn load = et_loader(c->self->type, c->compute_class);
 	et_load_fn load_again = et_loader(c->out->type, c->compute_class);
 	et_store_fn store = et_storer(c->out->type, c->compute_class);
-	load(&so_far, in, 1, n);
-	store(out, 1, &so_far, n);
+	load(&sums, in, 1, n);
+	store(out, 1, &sums, n);
 	for (size_t r = 1; r < c->n; r++) {
 		in += c->stride * in_bytes;
 		out += c->stride * out_bytes;
 		load(&row, in, 1, n);
 		if (c->compute_class == ET_F32)
-			cumulate_floats(so_far.f, row.f, n, c->is_product);
+			cumulate_floats(sums.f, row.f, n, c->is_product);
 		else if (c->compute_class == ET_F64)
-			cumulate_doubles(so_far.d, row.d, n, c->is_product);
+			cumulate_doubles(sums.d, row.d, n, c->is_product);
 		else
-			cumulate_ints(so_far.i, row.i, n, c->is_product);
-		store(out, 1, &so_far, n);
+			cumulate_ints(sums.i, row.i, n, c->is_product);
+		store(out, 1, &sums, n);
 		if (c->is_rounded)
-			load_again(&so_far, out, 1, n);
+			load_again(&sums, out, 1, n);
 	}
 }
 
 static void cumulate_range(void *arg, size_t begin, size_t end)
 {
-	const struct cumulated *c = arg;
+	const struct cumulative *c = arg;
 	for (size_t i = begin, n; i < end; i += n) {
 		size_t column = i % c->stride;
 		n = c->stride - column < end - i ? c->stride - column : end - i;
@@ -149,9 +149,8 @@ static void cumulate_range(void *arg, size_t begin, size_t end)
 	}
 }
 
-/* Few columns, or lines in one piece: what lies there is loaded at once, whatever lines it is of. A slab is as many lines as
- * lie next to each other. */
-enum { FEW_COLUMNS = 16, ABREAST = 8, STAGE = 2048 };
+/* Few adjacent lines, or dense lines: whole slabs are loaded at once. A slab is all lines that are adjacent. */
+enum { FEW_COLUMNS = 16, PARALLEL_LINES = 8, STAGE = 2048 };
 
 union staged {
 	float f[STAGE];
@@ -175,27 +174,29 @@ CUMULATE_SLABS(add_up_ints, int64_t, +)
 CUMULATE_SLABS(multiply_up_doubles, double, *)
 CUMULATE_SLABS(multiply_up_ints, int64_t, *)
 
-/* Sums that are rounded after each step; several lines at a time, since each number waits long for the one before. */
+/* Sums that are rounded after each step. Several lines go in parallel, since each step waits long for the one before
+ * it. */
 ET_EXPANDED void add_up_rounded(float *x, size_t n_slabs, size_t slab, size_t stride, const enum et_scalar_type type)
 {
-	for (; stride == 1 && n_slabs >= ABREAST; n_slabs -= ABREAST, x += ABREAST * slab) {
-		float now[ABREAST];
-		for (size_t i = 0; i < ABREAST; i++)
+	for (; stride == 1 && n_slabs >= PARALLEL_LINES; n_slabs -= PARALLEL_LINES, x += PARALLEL_LINES * slab) {
+		float now[PARALLEL_LINES];
+		for (size_t i = 0; i < PARALLEL_LINES; i++)
 			now[i] = x[i * slab];
 		for (size_t k = 1; k < slab; k++) {
-			for (size_t i = 0; i < ABREAST; i++)
+			for (size_t i = 0; i < PARALLEL_LINES; i++)
 				now[i] = et_round_half(now[i] + x[i * slab + k], type);
-			for (size_t i = 0; i < ABREAST; i++)
+			for (size_t i = 0; i < PARALLEL_LINES; i++)
 				x[i * slab + k] = now[i];
 		}
 	}
 	for (; n_slabs; n_slabs--, x += slab) {
-		for (size_t k = stride; k < slab; k++) /* lines by turns: each has time to be rounded */
+		for (size_t k = stride; k < slab; k++) /* the lines take turns, which leaves time for the rounding */
 			x[k] = et_round_half(x[k - stride] + x[k], type);
 	}
 }
 
-static void cumulate_slabs(const struct cumulated *c, union staged *numbers, size_t n_slabs, size_t slab, size_t stride)
+static void cumulate_slabs(const struct cumulative *c, union staged *numbers, size_t n_slabs, size_t slab,
+	size_t stride)
 {
 	if (c->compute_class == ET_F32 && c->out->type == ET_BFLOAT16)
 		add_up_rounded(numbers->f, n_slabs, slab, stride, ET_BFLOAT16);
@@ -207,10 +208,11 @@ static void cumulate_slabs(const struct cumulated *c, union staged *numbers, siz
 		(c->is_product ? multiply_up_ints : add_up_ints)(numbers->i, n_slabs, slab, stride);
 }
 
-/* Slabs from @begin to @end. Of a long one, parts: the numbers before each stand in front of it. */
+/* Slabs from @begin to @end. A long slab is computed in parts, each preceded by the last numbers of the part before it.
+ */
 static void cumulate_staged(void *arg, size_t begin, size_t end)
 {
-	const struct cumulated *c = arg;
+	const struct cumulative *c = arg;
 	union staged numbers;
 	const size_t slab = c->n * c->stride, in_bytes = et_element_bytes(c->self),
 		     out_bytes = et_element_bytes(c->out), bytes = et_class_size(c->compute_class);
@@ -241,20 +243,20 @@ static void cumulate_staged(void *arg, size_t begin, size_t end)
 	}
 }
 
-/* If @lines lie alike in both tensors; *ret_is_done: they do. */
+/* Compute @lines if they have the same layout in both tensors; *ret_is_done: whether they have. */
 static enum et_status cumulate(struct et_kernel_ctx *ctx, const struct et_dim_apply_lines *lines, bool is_product,
 	bool *ret_is_done)
 {
 	const struct et_tensor *self = lines->self;
 	struct et_tensor *out = lines->out;
 	bool is_int = !et_type_is_float(out->type);
-	struct cumulated job = { .self = self, .out = out, .is_product = is_product };
+	struct cumulative job = { .self = self, .out = out, .is_product = is_product };
 	*ret_is_done = false;
-	/* Halves that are rounded after each step are no less exact in float. */
+	/* fp16 and bf16 sums that are rounded after each step lose nothing in float. */
 	job.is_rounded = lines->arg;
 	job.compute_class = is_int ? ET_I64 : job.is_rounded ? ET_F32 : ET_F64;
 	if (!et_loader(self->type, job.compute_class) || !et_storer(out->type, job.compute_class) ||
-		self->n_dims == 0 || (job.is_rounded && self->type != out->type) || !et_lie_alike(self, out))
+		self->n_dims == 0 || (job.is_rounded && self->type != out->type) || !et_has_same_layout(self, out))
 		return ET_OK;
 	ET_TRY(et_resize_like(ctx, out, self));
 	size_t numel = et_tensor_numel(self);
@@ -271,25 +273,25 @@ static enum et_status cumulate(struct et_kernel_ctx *ctx, const struct et_dim_ap
 
 /* --- kernels ------------------------------------------------------------------------------------------- */
 
-struct along {
+struct dim_operator {
 	et_dim_apply_fn fn;
 	bool is_float;         /* takes floats only */
-	bool rounds_innermost; /* of half types, along the innermost dimension: the function is told the type */
-	bool rounds_short;     /* of half types, short lines */
-	bool is_softmax;       /* of floats there is a faster way */
-	bool is_log;           /* its logarithm */
-	bool is_cumulative;    /* of lines side by side there is */
-	bool is_product;       /* not a sum */
+	bool rounds_innermost; /* fp16 and bf16 along the innermost dimension: the function is told the type */
+	bool rounds_short;     /* fp16 and bf16, short lines: the function is told the type */
+	bool is_softmax;       /* softmax_floats is faster for float */
+	bool is_log;           /* log_softmax */
+	bool is_cumulative;    /* cumulate is faster for adjacent lines */
+	bool is_product;       /* products instead of sums */
 };
 
-/* The type in whose arithmetic to compute, for the function's arg; or NULL. */
-static const uint8_t *rounding_type(const struct along *along, const struct et_dim_apply_lines *lines)
+/* The type to which the function must round (its arg), or NULL. */
+static const uint8_t *rounding_type(const struct dim_operator *op, const struct et_dim_apply_lines *lines)
 {
 	size_t n_dims = lines->self->n_dims;
 	if (!et_type_is_half(lines->out->type))
 		return NULL;
-	if ((along->rounds_innermost && n_dims && lines->dim == n_dims - 1) ||
-		(along->rounds_short && lines->n_out <= ET_HALF_TERMS))
+	if ((op->rounds_innermost && n_dims && lines->dim == n_dims - 1) ||
+		(op->rounds_short && lines->n_out <= ET_HALF_TERMS))
 		return &lines->out->type;
 	return NULL;
 }
@@ -298,21 +300,21 @@ static const uint8_t *rounding_type(const struct along *along, const struct et_d
 
 enum {
 	SHORT_ROW = 16,
-	FEW_NEIGHBOURS = 8, /* would fill a part of a vector */
-	LONGEST = 256,      /* of lines that are put side by side */
+	FEW_NEIGHBOURS = 8, /* fewer adjacent lines would not fill a vector */
+	LONGEST = 256,      /* longest lines that are gathered */
 	ROWS = 32,
 };
 
 struct softmax {
 	const float *x;
 	float *y;
-	size_t n, stride; /* of a line; as many lines lie next to each other */
+	size_t n, stride; /* of a line; @stride lines are adjacent */
 	bool is_log, is_gathered;
-	float *transposed;            /* not NULL: room for all lines one behind the other, to be put there first */
-	enum et_scalar_type rounding; /* half or bfloat16: the sum and its logarithm are kept in it */
+	float *transposed;            /* not NULL: room to copy all lines into, so that each is dense */
+	enum et_scalar_type rounding; /* fp16 or bf16: the sum and its logarithm are rounded to it */
 };
 
-/* log_softmax() of a line of halves that keeps its sum in their type. */
+/* log_softmax() of one line of fp16 or bf16 that rounds its sum. */
 static void log_softmax_rounded(size_t n, float *y, const float *x, enum et_scalar_type type)
 {
 	enum { PART = 128 };
@@ -331,7 +333,7 @@ static void log_softmax_rounded(size_t n, float *y, const float *x, enum et_scal
 		y[k] = x[k] - most - rest;
 }
 
-/* The same of short lines, one behind the other. */
+/* The same for several short adjacent lines. */
 static void log_softmax_rounded_short(size_t n_lines, size_t n, float *y, const float *x, enum et_scalar_type type)
 {
 	enum { PART = 512 };
@@ -355,14 +357,14 @@ static void log_softmax_rounded_short(size_t n_lines, size_t n, float *y, const 
 	}
 }
 
-/* Where the first number of line @i is. */
+/* The offset of the first number of line @i. */
 static size_t line_at(const struct softmax *s, size_t i)
 {
 	return i / s->stride * s->stride * s->n + i % s->stride;
 }
 
-/* Lines that would fill a part of a vector only, put side by side: as columns. Where one line of a tensor goes this way all of
- * them do: sums are not the same to the last bit, and where threads divide the lines must not be seen. */
+/* Gather lines that would only fill a part of a vector side by side, as columns. If one line of a tensor is computed
+ * this way, all are: the sums differ in the last bit, and results must not depend on where threads divide the lines. */
 static void softmax_gathered(const struct softmax *s, size_t first, size_t n_lines)
 {
 	float columns[LONGEST * ROWS];
@@ -379,7 +381,7 @@ static void softmax_gathered(const struct softmax *s, size_t first, size_t n_lin
 	}
 }
 
-/* One of few lines side by side, which are long. */
+/* One of a few adjacent long lines. */
 static void softmax_transposed(const struct softmax *s, size_t i)
 {
 	float *line = s->transposed + i * s->n, *y = s->y + line_at(s, i);
@@ -417,7 +419,8 @@ static void softmax_range(void *arg, size_t begin, size_t end)
 	}
 }
 
-/* If @lines are floats, or halves, that lie alike in both tensors; *ret_is_done: they were. Halves are made floats. */
+/* Compute @lines if they are float, fp16 or bf16 with the same layout in both tensors; *ret_is_done: whether they are.
+ * fp16 and bf16 are converted to float. */
 static enum et_status softmax_floats(struct et_kernel_ctx *ctx, const struct et_dim_apply_lines *lines, bool is_log,
 	bool *ret_is_done)
 {
@@ -460,41 +463,45 @@ static enum et_status softmax_floats(struct et_kernel_ctx *ctx, const struct et_
 }
 
 /* self, dim … > out */
-static enum et_status run_along(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+static enum et_status run_dim_operator(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	const struct along *along = ctx->kernel->row;
+	const struct dim_operator *op = ctx->kernel->row;
 	const struct et_tensor *self = args[0]->tensor;
 	struct et_dim_apply_lines lines = {
-		.fn = along->fn,
-		.takes_ints = !along->is_float,
+		.fn = op->fn,
+		.takes_ints = !op->is_float,
 		.self = self,
 		.keepdim = true,
 		.out = args[strlen(ctx->kernel->signature) - 2]->tensor,
 	};
 	ET_TRY(et_get_dim(ctx, args[1]->i, self->n_dims, &lines.dim));
-	ET_REQUIRE(ctx, !along->is_float || et_type_is_float(lines.out->type), "an output of %s",
+	ET_REQUIRE(ctx, !op->is_float || et_type_is_float(lines.out->type), "an output of %s",
 		et_scalar_name(lines.out->type));
 	lines.n_out = self->n_dims ? self->sizes[lines.dim] : 1;
-	lines.arg = rounding_type(along, &lines);
+	lines.arg = rounding_type(op, &lines);
 	bool is_done = false;
-	if (along->is_softmax)
-		ET_TRY(softmax_floats(ctx, &lines, along->is_log, &is_done));
-	else if (along->is_cumulative)
-		ET_TRY(cumulate(ctx, &lines, along->is_product, &is_done));
+	if (op->is_softmax)
+		ET_TRY(softmax_floats(ctx, &lines, op->is_log, &is_done));
+	else if (op->is_cumulative)
+		ET_TRY(cumulate(ctx, &lines, op->is_product, &is_done));
 	return is_done ? ET_OK : et_dim_apply_run(ctx, &lines);
 }
 
-#define ALONG(...)            \
-	&(const struct along) \
-	{                     \
-		__VA_ARGS__   \
+#define DIM_OPERATOR(...)            \
+	&(const struct dim_operator) \
+	{                            \
+		__VA_ARGS__          \
 	}
 static const struct et_kernel rows[] = {
-	{ "aten::_log_softmax.out", "TIB>T", run_along,
-		ALONG(log_softmax, .is_float = true, .rounds_innermost = true, .is_softmax = true, .is_log = true) },
-	{ "aten::_softmax.out", "TIB>T", run_along, ALONG(softmax, .is_float = true, .is_softmax = true) },
-	{ "aten::cumprod.out", "TIi>T", run_along, ALONG(cumprod, .is_cumulative = true, .is_product = true) },
-	{ "aten::cumsum.out", "TIi>T", run_along, ALONG(cumsum, .rounds_short = true, .is_cumulative = true) },
+	{ "aten::_log_softmax.out", "TIB>T", run_dim_operator,
+		DIM_OPERATOR(log_softmax, .is_float = true, .rounds_innermost = true, .is_softmax = true,
+			.is_log = true) },
+	{ "aten::_softmax.out", "TIB>T", run_dim_operator,
+		DIM_OPERATOR(softmax, .is_float = true, .is_softmax = true) },
+	{ "aten::cumprod.out", "TIi>T", run_dim_operator,
+		DIM_OPERATOR(cumprod, .is_cumulative = true, .is_product = true) },
+	{ "aten::cumsum.out", "TIi>T", run_dim_operator,
+		DIM_OPERATOR(cumsum, .rounds_short = true, .is_cumulative = true) },
 };
 
 ET_KERNEL_TABLE(softmax_cumsum);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What comes first along one dimension: sorting, the k largest, the median.
+/* Ordering along one dimension: sort, topk, median.
  *
- * Each orders the indices of a line (dim_apply.h) by its values, NaN above everything. sort merges, which is stable,
- * as in PyTorch, and the median is the one that it would put in the middle. Which of several equal values topk takes, and
- * in which order, is said nowhere, but programs are compared with the original, and that leaves it to the C++ library,
- * libstdc++, whose steps decide it: introselect and introsort with these pivots, this limit on splits, and heaps behind
- * it. So the steps here are those, one by one, and not to be changed for others that sort as well. The lines are copies
- * of the tensors', which nobody changes meanwhile: that each walk ends where it must follows from that. */
+ * Each orders the indices of a line (dim_apply.h) by its values; NaN sorts above everything. sort is a stable merge
+ * sort, as in PyTorch, and the median is the element that it would put in the middle. No document says which of several
+ * equal values topk takes, and in which order. But programs are compared with ExecuTorch, which leaves this to the C++
+ * library, libstdc++: introselect and introsort with these pivots, this limit on splits, and heaps behind it. So the
+ * steps here are exactly those, and must not be replaced by others that sort as well. The lines are private copies of
+ * the tensors' elements, which nobody changes meanwhile, so that each loop ends where it must. */
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/engine/dim_apply.h"
 #include "runtime/kernels/aten/view_copy.h"
@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-/* Which numbers a line has and which way it goes is the same for all of it: what follows is made for each of the four. */
+/* A line's number type and order are constants: everything below is compiled for each of the four combinations. */
 
 enum order { ASCENDING = 0, DESCENDING = 1, INTS = 2 };
 
@@ -32,7 +32,7 @@ ET_EXPANDED bool comes_first(const struct et_dim_apply *line, int64_t a, int64_t
 	return x < y || (y != y && x == x);
 }
 
-/* Insert each into those before it, behind what is equal. */
+/* Insert each item into those before it, behind equal ones. */
 ET_EXPANDED void insert_sort(const struct et_dim_apply *line, int64_t *items, size_t n, enum order order)
 {
 	for (size_t i = 1; i < n; i++) {
@@ -46,7 +46,7 @@ ET_EXPANDED void insert_sort(const struct et_dim_apply *line, int64_t *items, si
 
 enum { SHORT_RUN = 8 };
 
-/* @n indices in order, with as much @spare memory. */
+/* Sort @n indices; @spare has as much room. */
 ET_EXPANDED void merge_sort(const struct et_dim_apply *line, int64_t *items, int64_t *spare, size_t n, enum order order)
 {
 	int64_t *from = items, *to = spare;
@@ -80,7 +80,7 @@ static enum order order_of(const struct et_dim_apply *line, bool is_descending)
 	return (enum order)((is_descending ? DESCENDING : ASCENDING) | (line->in_ints ? INTS : 0));
 }
 
-/* @call of a function that takes the order last. */
+/* Call @call, a function whose last argument is the order. */
 #define IN_ORDER(order, call, ...)                            \
 	do {                                                  \
 		switch (order) {                              \
@@ -99,15 +99,15 @@ static enum order order_of(const struct et_dim_apply *line, bool is_descending)
 		}                                             \
 	} while (0)
 
-/* Indices of the line as it lies. */
-static void number(struct et_dim_apply *line)
+/* Set the indices to 0, 1, 2 … */
+static void fill_indices(struct et_dim_apply *line)
 {
 	for (size_t i = 0; i < line->n; i++)
 		line->index[i] = (int64_t)i;
 }
 
-/* The values at the first n_out indices. */
-static void take_values(struct et_dim_apply *line)
+/* The values of the first n_out indices. */
+static void gather_values(struct et_dim_apply *line)
 {
 	for (size_t i = 0; i < line->n_out; i++) {
 		if (line->in)
@@ -119,9 +119,9 @@ static void take_values(struct et_dim_apply *line)
 
 static void sort_indices(struct et_dim_apply *line, bool is_descending)
 {
-	/* the output's memory, which gets its values last, serves as the other half */
+	/* the output's memory is free until the values are stored, so it is the spare room */
 	int64_t *spare = line->in ? (int64_t *)line->out : line->out_ints;
-	number(line);
+	fill_indices(line);
 	IN_ORDER(order_of(line, is_descending), merge_sort, line, line->index, spare, line->n);
 }
 
@@ -129,7 +129,7 @@ static void sort(struct et_dim_apply *line)
 {
 	const bool *is_descending = line->arg;
 	sort_indices(line, *is_descending);
-	take_values(line);
+	gather_values(line);
 }
 
 /* --- the C++ library's steps ------------------------------------------------------------------------------ */
@@ -143,8 +143,8 @@ static void swap(int64_t *a, int64_t *b)
 	*b = spare;
 }
 
-/* Move the median of items[1], the middle and the last one to items[0], split the rest around it and return
- * where the second part begins. */
+/* Move the median of items[1], the middle and the last one to items[0], split the rest around it, and return where the
+ * second part begins. */
 ET_EXPANDED size_t split(const struct et_dim_apply *line, int64_t *items, size_t n, enum order order)
 {
 	int64_t *a = &items[1], *b = &items[n / 2], *c = &items[n - 1];
@@ -164,7 +164,7 @@ ET_EXPANDED size_t split(const struct et_dim_apply *line, int64_t *items, size_t
 	}
 }
 
-/* Sink @item into the hole of a heap of @n, on whose top is what comes last: all the way down, then up again. */
+/* Sink @item into the hole of a heap of @n, whose top is the item that comes last: all the way down, then up again. */
 ET_EXPANDED void sink(const struct et_dim_apply *line, int64_t *heap, size_t hole, size_t n, int64_t item,
 	enum order order)
 {
@@ -186,7 +186,7 @@ ET_EXPANDED void sink(const struct et_dim_apply *line, int64_t *heap, size_t hol
 	heap[hole] = item;
 }
 
-/* The first @k of @n, as a heap. */
+/* Make a heap of the first @k of @n items. */
 ET_EXPANDED void heap_select(const struct et_dim_apply *line, int64_t *items, size_t k, size_t n, enum order order)
 {
 	for (size_t parent = k / 2; parent-- > 0;)
@@ -218,7 +218,7 @@ static size_t split_limit(size_t n)
 	return limit;
 }
 
-/* Put item @k where it belongs, what comes before it to its left. */
+/* Put item @k in its place, and everything that comes before it to its left. */
 ET_EXPANDED void intro_select(const struct et_dim_apply *line, int64_t *items, size_t k, size_t n, enum order order)
 {
 	for (size_t limit = split_limit(n); n > 3;) {
@@ -264,13 +264,13 @@ ET_EXPANDED void intro_sort(const struct et_dim_apply *line, int64_t *items, siz
 	insert_sort(line, items, n, order);
 }
 
-/* --- of a line --------------------------------------------------------------------------------------------- */
+/* --- functions of a line --------------------------------------------------------------------------------------- */
 
 struct topk {
 	bool is_descending, is_sorted;
 };
 
-/* The first k, in order where that is asked for. */
+/* The first k; in order if @is_sorted. */
 ET_EXPANDED void topk_in(struct et_dim_apply *line, bool is_sorted, enum order order)
 {
 	size_t k = line->n_out;
@@ -289,16 +289,16 @@ static void topk(struct et_dim_apply *line)
 	const struct topk *topk = line->arg;
 	if (line->n_out == 0)
 		return;
-	number(line);
+	fill_indices(line);
 	IN_ORDER(order_of(line, topk->is_descending), topk_in, line, topk->is_sorted);
-	take_values(line);
+	gather_values(line);
 }
 
-/* What is @k-th in order, and of several that are equal the one that a stable sort would have there. */
+/* The k-th index in order; of several equal values, the one that a stable sort would put there. */
 ET_EXPANDED void select_one(struct et_dim_apply *line, size_t k, enum order order)
 {
 	size_t n_before = 0;
-	number(line);
+	fill_indices(line);
 	intro_select(line, line->index, k, line->n, order);
 	int64_t found = line->index[k];
 	for (size_t i = 0; i < line->n; i++)
@@ -309,7 +309,7 @@ ET_EXPANDED void select_one(struct et_dim_apply *line, size_t k, enum order orde
 	}
 }
 
-/* The lower one of the two in the middle; the first NaN, if there is one and it counts. */
+/* The lower one of the two in the middle; if NaN counts, the first NaN. */
 static void median(struct et_dim_apply *line)
 {
 	const bool *skips_nan = line->arg;
@@ -318,7 +318,7 @@ static void median(struct et_dim_apply *line)
 		n -= line->in[i] != line->in[i];
 	size_t middle = n < line->n && !*skips_nan ? n : n ? (n - 1) / 2 : 0;
 	IN_ORDER(order_of(line, false), select_one, line, middle);
-	take_values(line);
+	gather_values(line);
 }
 
 /* --- kernels ------------------------------------------------------------------------------------------- */
@@ -326,7 +326,7 @@ static void median(struct et_dim_apply *line)
 static enum et_status run_topk(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *self = args[0]->tensor;
-	struct topk how = { .is_descending = args[3]->b, .is_sorted = args[4]->b };
+	struct topk options = { .is_descending = args[3]->b, .is_sorted = args[4]->b };
 	struct et_dim_apply_lines lines = {
 		.fn = topk,
 		.takes_ints = true,
@@ -335,13 +335,14 @@ static enum et_status run_topk(struct et_kernel_ctx *ctx, struct et_evalue *cons
 		.keepdim = true,
 		.out = args[5]->tensor,
 		.indices = args[6]->tensor,
-		.arg = &how,
+		.arg = &options,
 	};
 	ET_TRY(et_get_dim(ctx, args[2]->i, self->n_dims, &lines.dim));
 	int64_t n = self->n_dims ? self->sizes[lines.dim] : 1;
-	ET_REQUIRE(ctx, lines.n_out >= 0 && lines.n_out <= n, "%lld of %lld", (long long)lines.n_out, (long long)n);
+	ET_REQUIRE(ctx, lines.n_out >= 0 && lines.n_out <= n, "k is %lld, the dimension has %lld elements",
+		(long long)lines.n_out, (long long)n);
 	if (self->n_dims == 0)
-		lines.n_out = 1; /* of a number there is no choosing, not even none */
+		lines.n_out = 1; /* a 0-dimensional tensor always gives its element */
 	return et_dim_apply_run(ctx, &lines);
 }
 
@@ -377,16 +378,16 @@ static enum et_status run_median_dim(struct et_kernel_ctx *ctx, struct et_evalue
 		.indices = args[4]->tensor,
 	};
 	ET_TRY(et_get_dim(ctx, args[1]->i, self->n_dims, &lines.dim));
-	ET_REQUIRE(ctx, self->n_dims == 0 || self->sizes[lines.dim] > 0, "nothing to choose from");
+	ET_REQUIRE(ctx, self->n_dims == 0 || self->sizes[lines.dim] > 0, "the reduced dimensions are empty");
 	return et_dim_apply_run(ctx, &lines);
 }
 
-/* Of all elements: the tensor as one line. */
+/* The median of all elements: the tensor as one line. */
 static enum et_status run_median(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_tensor flat = *args[0]->tensor;
 	size_t numel = et_tensor_numel(&flat);
-	ET_REQUIRE(ctx, numel <= INT32_MAX && (numel > 0 || et_type_is_float(flat.type)), "%zu elements to choose from",
+	ET_REQUIRE(ctx, numel <= INT32_MAX && (numel > 0 || et_type_is_float(flat.type)), "a median of %zu elements",
 		numel);
 	if (numel == 0) {
 		ET_TRY(et_resize(ctx, args[1]->tensor, NULL, 0));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Special functions: polygamma, the modified Bessel function I0, the incomplete gamma functions.
  *
- * Beyond what the original has. Each is a textbook series or continued fraction, summed in double until it no
- * longer changes (Abramowitz and Stegun, 6.4, 6.5, 9.6). */
+ * ExecuTorch has none of them. Each is a textbook series or continued fraction, summed in double until it no longer
+ * changes (Abramowitz and Stegun, 6.4, 6.5, 9.6). */
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/engine/elementwise.h"
 
-/* I0(x) = sum of (x²/4)^k / k!², all terms positive; of an infinite x PyTorch's is NaN. */
+/* I0(x) = sum of (x²/4)^k / k!², all terms positive. For infinite x the result is NaN, as in PyTorch. */
 static double bessel_i0(double x)
 {
 	double quarter = x * x / 4, term = 1, sum = 1;
@@ -31,7 +31,7 @@ static double gamma_series(double a, double x)
 	return sum * exp(a * log(x) - x - lgamma(a));
 }
 
-/* The upper one, Q(a, x), by its continued fraction, evaluated forwards (Lentz): for larger x. */
+/* The upper function, Q(a, x), by its continued fraction, evaluated forwards (Lentz): for larger x. */
 static double gamma_fraction(double a, double x)
 {
 	const double tiny = 1e-300;
@@ -52,7 +52,7 @@ static double gamma_fraction(double a, double x)
 
 static double incomplete_gamma(double a, double x, bool is_upper)
 {
-	/* In PyTorch's order, which also decides what becomes of one NaN. */
+	/* The order of these tests is PyTorch's; it also decides the result if one argument is NaN. */
 	if (a < 0 || x < 0 || (a == 0 && !(x > 0)) || (isinf(a) && isinf(x)))
 		return NAN;
 	if (a != 0 && (x == 0 || isinf(a)))
@@ -72,7 +72,7 @@ ET_FLOAT_FNS(igammac, 2, incomplete_gamma(a, b, true))
 static const double bernoulli[] = { 1. / 12, -1. / 720, 1. / 30240, -1. / 1209600, 1. / 47900160, -691. / 1307674368000,
 	1. / 74724249600, -3617. / 10670622842880000 };
 
-/* Hurwitz zeta function: sum of (x + k)^-s over k from 0, for s > 1. */
+/* Hurwitz zeta function: the sum of (x + k)^-s for k = 0, 1 …, for s > 1. */
 static double zeta(double s, double x)
 {
 	double sum = 0, at = x;
@@ -107,7 +107,7 @@ static double digamma(double x)
 	       square * (1. / 12 - square * (1. / 120 - square * (1. / 252 - square * (1. / 240 - square / 132))));
 }
 
-/* Reflected from the negative side, as PyTorch does, in the number's own precision: what it gives at the poles is what
+/* Reflected for x < 0.5, as PyTorch does, in the precision of the element type: at the poles the result is whatever
  * rounding leaves of the sine of a multiple of pi. */
 static double trigamma(double x, bool is_single)
 {
@@ -124,7 +124,7 @@ static double polygamma(double n, double x, bool is_single)
 		return digamma(x);
 	if (n == 1)
 		return trigamma(x, is_single);
-	if (x < -1e4) /* it takes as many terms */
+	if (x < -1e4) /* it would take as many terms */
 		return NAN;
 	return (fmod(n, 2) == 0 ? -1 : 1) * exp(lgamma(n + 1)) * zeta(n + 1, x);
 }
@@ -133,9 +133,9 @@ ET_SPAN_FN(polygamma_f64, double, ET_LOADS2(double), polygamma(a, b, false))
 
 static enum et_status run_polygamma(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	static const struct et_elementwise map = { ET_ELEMENTWISE_FLOAT, ET_FLOATS(polygamma), .promotes = 2 };
+	static const struct et_elementwise op = { ET_ELEMENTWISE_FLOAT, ET_FLOATS(polygamma), .promotes = 2 };
 	ET_REQUIRE(ctx, args[0]->i >= 0 && args[0]->i <= 100, "order %lld", (long long)args[0]->i);
-	return et_elementwise_apply(ctx, &map, (const struct et_evalue *[]){ args[0], args[1] }, 2, args[2]->tensor);
+	return et_elementwise_apply(ctx, &op, (const struct et_evalue *[]){ args[0], args[1] }, 2, args[2]->tensor);
 }
 
 static const struct et_kernel rows[] = {

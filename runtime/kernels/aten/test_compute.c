@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operators that combine many elements: reductions, lines, norms, pools, products, convolution, sampling.
- * Small cases are worked out by hand; the fast ways of convolution and matrix product are held against the plain
- * double ones on larger random data, in three threads. */
+/* Operators that combine many elements: reductions, lines, norms, pools, products, convolution, sampling. Small cases
+ * are worked out by hand. The fast ways of convolution and matrix product are compared with the plain double ones on
+ * larger random data, in three threads. */
 #include "runtime/kernels/test_rig.h"
 #include "runtime/kernels/engine/dtype.h"
 #include "runtime/kernel.h"
@@ -22,7 +22,7 @@ static void reductions(void **state)
 		{ "aten::sum.IntList_out", "f32[2,2]{1,2,3,4} - true -", "f32[1,1]{10}" },
 		{ "aten::sum.IntList_out", "f32[0]{} (0) false -", "f32[]{0}" },
 		{ "aten::mean.out", "f32[1,2,1,2]@0231{1,2,3,4} (-1,2) false -", "f32[1,2]{1.5,3.5}" },
-		/* In float, each row in its order. */
+		/* float sums: each row in its order */
 		{ "aten::mean.out",
 			"f32[10,3]{16777216,1,-16777216, 1,2,3, 16777216,-16777216,3, 4,5,6, "
 			"3,16777216,-16777216,"
@@ -68,7 +68,7 @@ static void reductions(void **state)
 			"i64[2]{-1,-9223372036854775808}" },
 		{ "aten::amax.out", "i32[3,2]{-3,-2147483648, -1,7, -2,0} (0) false", "i32[2]{-1,7}" },
 		{ "aten::amin.out", "bool[3,2]{1,1,0,1,1,1} (0) false", "bool[2]{0,1}" },
-		{ "aten::amax.out", "i8[0,2]{} (0) false", "! nothing to choose ! i8[2]{0,0}" },
+		{ "aten::amax.out", "i8[0,2]{} (0) false", "! dimensions are empty ! i8[2]{0,0}" },
 		{ "aten::argmax.out", "i8[3,2]{-3,-128, -1,127, -2,0} 0 false", "i64[2]{1,1}" },
 		{ "aten::argmax.out", "f32[4]{1,3,3,2} - false", "i64[]{1}" },
 		{ "aten::argmax.out", "f32[1,2,1,2]@0231{1,2,9,4} - false", "i64[]{2}" },
@@ -84,7 +84,7 @@ static void reductions(void **state)
 			"3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3} 1 "
 			"false",
 			"i64[2]{39,0}" },
-		/* Down columns: the first of several, NaN before all, the first NaN. */
+		/* down columns: the first of several equal ones; NaN wins, the first one */
 		{ "aten::max.dim_max", "f32[3,4]{1,5,nan,2, 3,5,nan,nan, 3,4,9,9} 0 false",
 			"f32[4]{3,5,nan,nan} i64[4]{1,0,0,1}" },
 		{ "aten::min.dim_min", "f32[3,4]{1,5,nan,2, -3,4,nan,nan, -3,4,9,9} 0 true",
@@ -92,7 +92,7 @@ static void reductions(void **state)
 		{ "aten::argmin.out", "f32[2,2]{-0.0,1,0,-inf} 0 false", "i64[2]{0,1}" },
 		{ "aten::amin.out", "f32[2,2]{1,nan,-3,4} (0) false", "f32[2]{-3,nan}" },
 		{ "aten::max.dim_max", "i32[2,2]{5,5,1,2} 1 true", "i32[2,1]{5,2} i64[2,1]{0,1}" },
-		{ "aten::max.dim_max", "i32[2,0]{} 1 false", "! nothing to choose ! i32[2]{0,0} i64[2]{0,0}" },
+		{ "aten::max.dim_max", "i32[2,0]{} 1 false", "! dimensions are empty ! i32[2]{0,0} i64[2]{0,0}" },
 		{ "aten::any.out", "f32[2,2]{0,0,0,nan} 1 false", "bool[2]{0,1}" },
 		{ "aten::any.dims_out", "bool[2]{0,0} - false", "bool[]{0}" },
 		{ "aten::any.out", "bool[3,2]{0,1,0,0,0,1} 0 false", "bool[2]{0,1}" },
@@ -129,8 +129,8 @@ static void reductions(void **state)
 			"i64[18]{8,1,12,10,14,16,18,7,9,19,17,15,3,13,0,11,4,6}" },
 		{ "aten::topk.values", "f32[]{7} 0 0 true true", "f32[]{7} i64[]{0}" },
 		{ "aten::topk.values", "i32[6]{5,-19,1,7,3,0} 3 0 false true", "i32[3]{-19,0,1} i64[3]{1,5,2}" },
-		/* which of equal ones, and in which order, where the C++ library sorts, does not, takes heaps from the
-		 * start, and does so because the pivots are chosen to be bad */
+		/* which of several equal numbers, and in which order: where the C++ library sorts, where it does not,
+		 * where it uses heaps from the start, and where bad pivots make it use heaps */
 		{ "aten::topk.values", "i64[24]{1,2,0,2,1,1,2,2,2,0,2,0,1,2,1,0,0,0,2,1,0,0,2,1} 20 0 true true",
 			"i64[20]{2,2,2,2,2,2,2,2,2,1,1,1,1,1,1,1,0,0,0,0} "
 			"i64[20]{1,13,10,18,8,7,6,22,3,19,0,14,23,5,4,12,21,20,9,2}" },
@@ -180,7 +180,7 @@ static void norms_and_pools(void **state)
 		{ "aten::_native_batch_norm_legit_no_training.out",
 			"f32[1,2,2]{1,2,3,4} f32[2]{2,1} - f32[2]{1,3} f32[2]{3,8} 0.1 1.0",
 			"f32[1,2,2]{0,1,0,0.333333333} f32[0]{} f32[0]{}" },
-		/* Of one dimension: the channels. */
+		/* one dimension: the channels */
 		{ "aten::_native_batch_norm_legit_no_training.out",
 			"f32[3]{1,2,3} f32[3]{2,1,1} - f32[3]{0,1,1} f32[3]{3,0,3} 0.1 1.0",
 			"f32[3]{1,1,1} f32[0]{} f32[0]{}" },
@@ -200,7 +200,7 @@ static void norms_and_pools(void **state)
 			"! cannot store mean and deviation ! f32[1,1]{0} c64[1]{0:0} f32[1]{0}" },
 		{ "aten::native_group_norm.out", "f32[1,2,1]{1,3} f32[2]{1,2} - 1 2 1 1 0.0",
 			"f32[1,2,1]{-1,2} f32[1,1]{2} f32[1,1]{1}" },
-		/* Channels last, on either side or on both. */
+		/* channels last, on either side or both */
 		{ "aten::native_group_norm.out", "f32[1,2,1,2]@0231{1,3,10,30} f32[2]{1,2} - 1 2 2 2 0.0",
 			"f32[1,2,1,2]@0231{-1,1,-2,2} f32[1,2]{2,20} f32[1,2]{1,0.1}" },
 		{ "aten::native_group_norm.out", "f32[1,2,1,2]@0231{1,3,10,30} f32[2]{1,2} - 1 2 2 2 0.0",
@@ -213,14 +213,14 @@ static void norms_and_pools(void **state)
 		{ "aten::_native_batch_norm_legit.no_stats_out",
 			"f32[1,2,1,2]@0231{1,3,10,30} f32[2]{1,2} - true 0.1 0.0",
 			"f32[1,2,1,2]@0231{-1,1,-2,2} f32[2]{2,20} f32[2]{1,0.1}" },
-		/* 256 and one is 256 in bfloat16, each of fifteen times. */
+		/* in bf16, 256 + 1 is 256, each of fifteen times */
 		{ "aten::_adaptive_avg_pool3d.out", "bf16[1,1,1,16]{256,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1} (1,1,1)",
 			"bf16[1,1,1,1]{16}" },
 		{ "aten::avg_pool2d.out", "f32[1,2,2]{1,2,3,4} (2,2) () (1,1) false true -",
 			"f32[1,2,2]{.25,.5,.75,1}" },
 		{ "aten::avg_pool2d.out", "f32[1,2,2]{1,2,3,4} (2,2) () (1,1) false false -", "f32[1,2,2]{1,2,3,4}" },
 		{ "aten::avg_pool2d.out", "f32[1,1,3]{1,2,3} (1,2) () () true false -", "f32[1,1,2]{1.5,3}" },
-		/* A window that is larger than the input by less than a stride. */
+		/* A window larger than the input by less than a stride. */
 		{ "aten::avg_pool2d.out", "f32[1,1,3]{1,2,3} (1,4) (1,2) () false true -", "f32[1,1,1]{2}" },
 		{ "aten::avg_pool2d.out", "f32[1,1,3]{1,2,3} (1,4) (1,1) () false true -",
 			"! a window of 4 does not fit ! f32[1,1,1]{0}" },
@@ -233,7 +233,7 @@ static void norms_and_pools(void **state)
 		{ "aten::_adaptive_avg_pool2d.out", "f32[1,1,3]{1,2,3} (1,2)", "f32[1,1,2]{1.5,2.5}" },
 		{ "aten::adaptive_avg_pool2d.out", "f32[1,1,3]{1,2,3} (1,2)", "f32[1,1,2]{1.5,2.5}" },
 		{ "aten::adaptive_avg_pool3d.out", "f32[1,1,1,3]{1,2,3} (1,1,2)", "f32[1,1,1,2]{1.5,2.5}" },
-		/* No memory is asked for what nobody holds. */
+		/* An empty tensor needs no memory, whatever its sizes. */
 		{ "aten::_adaptive_avg_pool2d.out", "f32[0,2,2]{} (2147483647,2147483647)",
 			"f32[0,2147483647,2147483647]{}" },
 		{ "aten::max_pool2d_with_indices_backward.grad_input",
@@ -247,7 +247,7 @@ static void norms_and_pools(void **state)
 		{ "aten::upsample_nearest2d.vec_out", "f32[1,1,1,3]{1,2,3} (1,5) -", "f32[1,1,1,5]{1,1,2,2,3}" },
 		{ "aten::upsample_bilinear2d.vec_out", "f32[1,1,1,2]{0,1} (1,4) false -", "f32[1,1,1,4]{0,.25,.75,1}" },
 		{ "aten::upsample_bilinear2d.vec_out", "f32[1,1,1,2]{0,1} (1,3) true -", "f32[1,1,1,3]{0,.5,1}" },
-		/* Of doubles as of floats, but in double. */
+		/* double, computed in double */
 		{ "aten::upsample_bilinear2d.vec_out", "f64[1,1,2,2]{1.8,7.3,9.8,0.9} (4,4) false -",
 			"f64[1,1,4,4]{1.8,3.175,5.925,7.3,3.8,4.275,5.225,5.7,7.8,6.475,3.825,2.5,9.8,7.575,"
 			"3.125,0.9}" },
@@ -271,7 +271,7 @@ static void products(void **state)
 		{ "aten::mm.out", "f32[2,2]{1,2,3,4} f32[1,2]{5,6}", "! times ! f32[2,2]{0,0,0,0}" },
 		{ "aten::mm.out", "i64[1,2]{1,2} i64[2,1]{3,4}", "i64[1,1]{11}" },
 		{ "aten::mm.out", "f32[1,0]{} f32[0,2]{}", "f32[1,2]{0,0}" },
-		/* Few terms for each of several rows. */
+		/* few terms, several rows */
 		{ "aten::linear.out",
 			"f32[8,2]{1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16} f32[3,2]{1,2,3,4,5,6} "
 			"f32[3]{10,20,30}",
@@ -294,7 +294,7 @@ static void products(void **state)
 			"129,201}" },
 		{ "aten::linear.out", "f32[2,1,2]{1,2,3,4} f32[3,2]{1,0,0,1,1,1} f32[3]{10,20,30}",
 			"f32[2,1,3]{11,22,33,13,24,37}" },
-		/* In channels last, of one channel, and of one pixel: rows all the same. */
+		/* channels last, one channel, one pixel: rows are the same in each */
 		{ "aten::linear.out", "f32[2,1,2]@021{1,2,3,4} f32[3,2]{1,0,0,1,1,1} f32[3]{10,20,30}",
 			"f32[2,1,3]@021{11,22,33,13,24,37}" },
 		{ "aten::linear.out", "f32[2,1,1,2]@0231{1,2,3,4} f32[1,2]{1,10} -", "f32[2,1,1,1]{21,43}" },
@@ -343,7 +343,7 @@ static void products(void **state)
 			"f32[1,0,2]{}" },
 		{ "aten::convolution.out", "f32[1,1,1]{1} f32[1,1,1]{1} - (0) (0) (1) false (0) 1",
 			"! stride 0 ! f32[1,1,1]{0}" },
-		/* Pieces that are deeper than their input. */
+		/* Subconvs that are deeper than their input. */
 		{ "aten::convolution.out", "f32[1,1,1,1,1]{2} f32[1,1,1,1,1]{3} f32[1]{1} (1) (0) (2) true (1,0,0) 1",
 			"f32[1,1,2,1,1]{7,1}" },
 		{ "aten::convolution.out",
@@ -358,7 +358,7 @@ static void products(void **state)
 
 /* --- fast against plain ------------------------------------------------------------------------------------ */
 
-/* Two in a batch, of whole numbers, which every type holds or wraps around alike. */
+/* Two batch items of whole numbers, which every type holds or wraps around in the same way. */
 static void products_of_all_types(void **state)
 {
 	static const struct {
@@ -415,15 +415,15 @@ static void heap_free(void *self, void *ptr, size_t n_bytes)
 
 static const struct et_allocator heap = { NULL, heap_alloc, heap_free };
 
-struct owned {
+struct test_tensor {
 	struct et_tensor tensor;
 	int32_t sizes[4], strides[4];
 	uint8_t order[4];
 	struct et_evalue value;
 };
 
-static void own(struct owned *o, enum et_scalar_type type, size_t n_dims, const int32_t *sizes, bool is_last,
-	unsigned seed)
+static void alloc_tensor(struct test_tensor *o, enum et_scalar_type type, size_t n_dims, const int32_t *sizes,
+	bool is_last, unsigned seed)
 {
 	static const uint8_t last[] = { 0, 2, 3, 1 };
 	for (uint8_t d = 0; d < n_dims; d++) {
@@ -440,7 +440,7 @@ static void own(struct owned *o, enum et_scalar_type type, size_t n_dims, const 
 	o->tensor.capacity = numel;
 	o->tensor.data = malloc(numel * et_scalar_size(type) + 1);
 	assert_non_null(o->tensor.data);
-	for (size_t i = 0; i < numel; i++) { /* the same numbers whatever type and order: drawn row-major */
+	for (size_t i = 0; i < numel; i++) { /* the same numbers whatever the type and dim order: drawn row-major */
 		size_t rest = i, at = 0;
 		for (size_t d = n_dims; d-- > 0; rest /= (size_t)sizes[d])
 			at += rest % (size_t)sizes[d] * (size_t)o->strides[d];
@@ -478,7 +478,7 @@ static void parallel_for(void *self, et_range_fn fn, void *arg, size_t n, size_t
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
-static const struct et_compute threaded = { .struct_size = sizeof(threaded), .parallel_for = parallel_for };
+static const struct et_compute threaded = { .parallel_for = parallel_for };
 
 static void call_in(const char *name, struct et_evalue *const *args, const struct et_compute *compute)
 {
@@ -497,7 +497,7 @@ static void call(const char *name, struct et_evalue *const *args)
 	call_in(name, args, &threaded);
 }
 
-static void assert_close(const struct owned *fast, const struct owned *plain)
+static void assert_close(const struct test_tensor *fast, const struct test_tensor *plain)
 {
 	for (size_t i = 0; i < et_tensor_numel(&fast->tensor); i++) {
 		size_t rest = i, a = 0, b = 0;
@@ -515,16 +515,16 @@ static void matrices_of_all_sizes(void **state)
 {
 	static const int32_t sizes[][3] = { { 1, 1, 1 }, { 1, 300, 70 }, { 5, 3, 1 }, { 9, 17, 33 }, { 8, 257, 32 },
 		{ 64, 600, 65 }, { 130, 31, 200 }, { 3, 513, 7 },
-		/* few rows of few terms, and one of either more */
+		/* few rows with few terms, and one more of either */
 		{ 2, 1, 5 }, { 3, 3, 1000 }, { 4, 16, 67 }, { 5, 16, 67 }, { 4, 17, 68 } };
 	for (size_t i = 0; i < ET_ARRAY_LEN(sizes); i++) {
-		struct owned t[2][3];
+		struct test_tensor t[2][3];
 		for (int plain = 0; plain < 2; plain++) {
 			enum et_scalar_type type = plain ? ET_FLOAT64 : ET_FLOAT32;
 			int32_t m = sizes[i][0], k = sizes[i][1], n = sizes[i][2];
-			own(&t[plain][0], type, 2, (int32_t[]){ m, k }, false, 1);
-			own(&t[plain][1], type, 2, (int32_t[]){ k, n }, false, 2);
-			own(&t[plain][2], type, 2, (int32_t[]){ m, n }, false, 3);
+			alloc_tensor(&t[plain][0], type, 2, (int32_t[]){ m, k }, false, 1);
+			alloc_tensor(&t[plain][1], type, 2, (int32_t[]){ k, n }, false, 2);
+			alloc_tensor(&t[plain][2], type, 2, (int32_t[]){ m, n }, false, 3);
 			call("aten::mm.out",
 				(struct et_evalue *[]){ &t[plain][0].value, &t[plain][1].value, &t[plain][2].value });
 		}
@@ -543,7 +543,7 @@ struct conv_case {
 
 static void check_conv(const struct conv_case *c, bool is_last)
 {
-	struct owned t[2][4];
+	struct test_tensor t[2][4];
 	struct et_evalue stride = { .tag = ET_TAG_INT, .i = c->stride },
 			 padding = { .tag = ET_TAG_INT, .i = c->padding };
 	struct et_evalue dilation = { .tag = ET_TAG_INT, .i = c->dilation },
@@ -567,13 +567,14 @@ static void check_conv(const struct conv_case *c, bool is_last)
 	for (int plain = 0; plain < 2; plain++) {
 		enum et_scalar_type type = plain ? ET_FLOAT64 : ET_FLOAT32;
 		bool last = is_last && !plain;
-		own(&t[plain][0], type, 4, (int32_t[]){ c->batch, c->in_channels, c->size[0], c->size[1] }, last, 1);
-		own(&t[plain][1], type, 4,
+		alloc_tensor(&t[plain][0], type, 4, (int32_t[]){ c->batch, c->in_channels, c->size[0], c->size[1] },
+			last, 1);
+		alloc_tensor(&t[plain][1], type, 4,
 			(int32_t[]){ c->is_transposed ? c->in_channels : c->out_channels, per_group[c->is_transposed],
 				c->kernel[0], c->kernel[1] },
 			last, 2);
-		own(&t[plain][2], type, 1, (int32_t[]){ c->out_channels }, false, 3);
-		own(&t[plain][3], type, 4, (int32_t[]){ c->batch, c->out_channels, out[0], out[1] }, last, 4);
+		alloc_tensor(&t[plain][2], type, 1, (int32_t[]){ c->out_channels }, false, 3);
+		alloc_tensor(&t[plain][3], type, 4, (int32_t[]){ c->batch, c->out_channels, out[0], out[1] }, last, 4);
 		call("aten::convolution.out",
 			(struct et_evalue *[]){ &t[plain][0].value, &t[plain][1].value, &t[plain][2].value, &options[0],
 				&options[1], &options[2], &transposed, &options[3], &groups, &t[plain][3].value });
@@ -601,18 +602,18 @@ static void convolutions_of_all_kinds(void **state)
 		{ 2, 6, 8, { 5, 7 }, { 3, 3 }, 2, 1, 1, 1, true, 1 },
 		{ 1, 6, 8, { 5, 7 }, { 2, 4 }, 2, 0, 1, 2, true },
 		{ 1, 8, 8, { 9, 30 }, { 3, 3 }, 2, 1, 1, 8, true },
-		{ 1, 4, 6, { 4, 5 }, { 3, 2 }, 4, 0, 1, 2, true, 3 }, /* outputs that meet nothing */
+		{ 1, 4, 6, { 4, 5 }, { 3, 2 }, 4, 0, 1, 2, true, 3 }, /* outputs that no input reaches */
 		{ 1, 4, 6, { 6, 5 }, { 3, 4 }, 3, 2, 2, 1, true },
 		{ 1, 4, 6, { 6, 5 }, { 3, 4 }, 2, 1, 2, 1, true, 1 },
 		{ 1, 4, 6, { 6, 7 }, { 5, 3 }, 1, 2, 3, 1, true },
 		{ 1, 5, 6, { 6, 7 }, { 1, 1 }, 1, 0, 1, 1, true },
-		{ 1, 4, 6, { 2, 3 }, { 3, 3 }, 20, 0, 1, 2, true }, /* more phases than it is worth */
-		/* Pieces of which each channel is by itself, that reach over the end of the input or lack some of it. */
+		{ 1, 4, 6, { 2, 3 }, { 3, 3 }, 20, 0, 1, 2, true }, /* more subconvs than are worth it */
+		/* Depthwise subconvs that reach beyond their input, or do not use all of it. */
 		{ 1, 8, 8, { 9, 30 }, { 4, 4 }, 2, 1, 1, 8, true },
 		{ 1, 8, 8, { 9, 30 }, { 3, 3 }, 2, 1, 1, 8, true, 1 },
 		{ 1, 1, 1, { 2, 8193 }, { 2, 2 }, 2, 1, 1, 1, true },
 		{ 1, 2, 2, { 1, 2 }, { 1, 1 }, 1, 0, 1, 2, true, 300 },
-		/* weights that are turned some channels at a time */
+		/* weights that are transposed some channels at a time */
 		{ 1, 700, 70, { 3, 3 }, { 4, 4 }, 2, 1, 1, 1, true },
 		{ 2, 1500, 40, { 2, 1 }, { 4, 3 }, 1, 0, 1, 1, true },
 	};
@@ -622,7 +623,7 @@ static void convolutions_of_all_kinds(void **state)
 	}
 }
 
-/* Along each dimension, of floats and of doubles; lines that lie in a piece and lines across others. */
+/* Along each dimension, for float and double; dense lines and lines across others. */
 static void lines_of_all_sizes(void **state)
 {
 	static const int32_t sizes[][4] = { { 1, 1, 1, 1 }, { 1, 3, 2, 5 }, { 2, 70, 1, 17 }, { 1, 5, 9, 300 },
@@ -632,8 +633,8 @@ static void lines_of_all_sizes(void **state)
 	for (size_t i = 0; i < ET_ARRAY_LEN(sizes) * 8; i++) {
 		const int32_t *size = sizes[i / 8];
 		size_t dim = i % 4;
-		struct owned t[2][3];
-		struct et_evalue along = { .tag = ET_TAG_INT, .i = (int64_t)dim }, no = { .tag = ET_TAG_BOOL };
+		struct test_tensor t[2][3];
+		struct et_evalue dim_value = { .tag = ET_TAG_INT, .i = (int64_t)dim }, no = { .tag = ET_TAG_BOOL };
 		int32_t left[3];
 		for (size_t d = 0; d < 3; d++)
 			left[d] = size[d < dim ? d : d + 1];
@@ -641,12 +642,12 @@ static void lines_of_all_sizes(void **state)
 			for (int plain = 0; plain < 2; plain++) {
 				enum et_scalar_type type = plain ? ET_FLOAT64 : ET_FLOAT32;
 				bool is_last = i % 8 > 3 && !plain;
-				own(&t[plain][0], type, 4, size, is_last, (unsigned)i);
-				own(&t[plain][1], type, 4, size, is_last, 2);
-				own(&t[plain][2], ET_INT64, 3, left, false, 3);
+				alloc_tensor(&t[plain][0], type, 4, size, is_last, (unsigned)i);
+				alloc_tensor(&t[plain][1], type, 4, size, is_last, 2);
+				alloc_tensor(&t[plain][2], ET_INT64, 3, left, false, 3);
 				struct et_evalue *in = &t[plain][0].value;
-				call(values[k], (struct et_evalue *[]){ in, &along, &no, &t[plain][1].value });
-				call(indices[k], (struct et_evalue *[]){ in, &along, &no, &t[plain][2].value });
+				call(values[k], (struct et_evalue *[]){ in, &dim_value, &no, &t[plain][1].value });
+				call(indices[k], (struct et_evalue *[]){ in, &dim_value, &no, &t[plain][2].value });
 			}
 			assert_close(&t[0][1], &t[1][1]);
 			assert_memory_equal(t[0][2].tensor.data, t[1][2].tensor.data,
@@ -657,15 +658,15 @@ static void lines_of_all_sizes(void **state)
 	}
 }
 
-/* Elementwise operators, reductions and lines in pieces give what they give at once. */
-static void pieces_fit_together(void **state)
+/* Elementwise operators, reductions and lines give the same in pieces as at once. */
+static void work_in_pieces_is_complete(void **state)
 {
-	struct owned x, y, sum, mean, soft, dims_value;
-	own(&x, ET_FLOAT32, 3, (int32_t[]){ 300, 7, 64 }, false, 1);
-	own(&y, ET_FLOAT32, 2, (int32_t[]){ 7, 1 }, false, 2);
-	own(&sum, ET_FLOAT32, 3, (int32_t[]){ 300, 7, 64 }, false, 3);
-	own(&mean, ET_FLOAT32, 2, (int32_t[]){ 300, 7 }, false, 4);
-	own(&soft, ET_FLOAT32, 3, (int32_t[]){ 300, 7, 64 }, false, 5);
+	struct test_tensor x, y, sum, mean, soft, dims_value;
+	alloc_tensor(&x, ET_FLOAT32, 3, (int32_t[]){ 300, 7, 64 }, false, 1);
+	alloc_tensor(&y, ET_FLOAT32, 2, (int32_t[]){ 7, 1 }, false, 2);
+	alloc_tensor(&sum, ET_FLOAT32, 3, (int32_t[]){ 300, 7, 64 }, false, 3);
+	alloc_tensor(&mean, ET_FLOAT32, 2, (int32_t[]){ 300, 7 }, false, 4);
+	alloc_tensor(&soft, ET_FLOAT32, 3, (int32_t[]){ 300, 7, 64 }, false, 5);
 	struct et_evalue one = { .tag = ET_TAG_INT, .i = 1 }, last = { .tag = ET_TAG_INT, .i = 2 };
 	struct et_evalue no = { .tag = ET_TAG_BOOL }, none = { .tag = ET_TAG_NONE };
 	struct et_list list = { .n = 1, .values = (struct et_evalue *[]){ &last } };
@@ -693,17 +694,17 @@ static void pieces_fit_together(void **state)
 	free(soft.tensor.data);
 }
 
-/* To the last bit. */
-static void pieces_are_not_seen(void **state)
+/* to the last bit */
+static void work_in_pieces_gives_equal_results(void **state)
 {
 	static const char *const names[] = { "aten::_softmax.out", "aten::_log_softmax.out" };
 	for (size_t i = 0; i < ET_ARRAY_LEN(names) * 20; i++) {
-		struct owned x, whole, shared;
+		struct test_tensor x, whole, shared;
 		const int32_t n = 1 + (int32_t)i / 2, sizes[] = { (1 << 14) / n + 40 + (int32_t)i, n };
 		struct et_evalue last = { .tag = ET_TAG_INT, .i = 1 }, no = { .tag = ET_TAG_BOOL };
-		own(&x, ET_FLOAT32, 2, sizes, false, (unsigned)i);
-		own(&whole, ET_FLOAT32, 2, sizes, false, 1);
-		own(&shared, ET_FLOAT32, 2, sizes, false, 2);
+		alloc_tensor(&x, ET_FLOAT32, 2, sizes, false, (unsigned)i);
+		alloc_tensor(&whole, ET_FLOAT32, 2, sizes, false, 1);
+		alloc_tensor(&shared, ET_FLOAT32, 2, sizes, false, 2);
 		call_in(names[i % 2], (struct et_evalue *[]){ &x.value, &last, &no, &whole.value }, NULL);
 		call(names[i % 2], (struct et_evalue *[]){ &x.value, &last, &no, &shared.value });
 		assert_memory_equal(whole.tensor.data, shared.tensor.data, et_tensor_n_bytes(&whole.tensor));
@@ -723,8 +724,8 @@ int main(void)
 		cmocka_unit_test(matrices_of_all_sizes),
 		cmocka_unit_test(convolutions_of_all_kinds),
 		cmocka_unit_test(lines_of_all_sizes),
-		cmocka_unit_test(pieces_fit_together),
-		cmocka_unit_test(pieces_are_not_seen),
+		cmocka_unit_test(work_in_pieces_is_complete),
+		cmocka_unit_test(work_in_pieces_gives_equal_results),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

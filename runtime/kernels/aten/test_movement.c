@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operators that move elements or choose them: views, joins, indices, fills, numbers. Worked out by hand. */
+/* Operators that move or choose elements: views, concatenation, indices, fills, numbers. Worked out by hand. */
 #include "runtime/kernels/test_rig.h"
 
 #include <setjmp.h>
@@ -13,7 +13,7 @@ static void shape(void **state)
 {
 	static const struct kernel_case cases[] = {
 		{ "aten::permute_copy.out", "i8[2,3]{1,2,3,4,5,6} (1,0)", "i8[3,2]{1,4,2,5,3,6}" },
-		{ "aten::permute_copy.out", "i8[2,3]{1,2,3,4,5,6} (0,0)", "! no permutation ! i8[2,2]{0,0,0,0}" },
+		{ "aten::permute_copy.out", "i8[2,3]{1,2,3,4,5,6} (0,0)", "! not a permutation ! i8[2,2]{0,0,0,0}" },
 		{ "aten::slice_copy.Tensor_out", "f32[5]{0,1,2,3,4} 0 1 -1 2", "f32[2]{1,3}" },
 		{ "aten::slice_copy.Tensor_out", "f32[3]{0,1,2} 0 - 9223372036854775807 1", "f32[3]{0,1,2}" },
 		{ "aten::slice_copy.Tensor_out", "f32[3]{0,1,2} 0 5 9 1", "f32[0]{}" },
@@ -55,17 +55,17 @@ static void shape(void **state)
 			"i32[3]{-2147483648,-2147483648,2147483647}" },
 		{ "aten::_to_copy.out", "f32[2]{nan,300} false -", "i16[2]{0,300}" },
 		{ "dim_order_ops::_to_dim_order_copy.out", "f32[1,2,1,2]{1,2,3,4} false (0,1,2,3)",
-			"! another dim order ! f32[1,2,1,2]@0231{0,0,0,0}" },
+			"! not the requested one ! f32[1,2,1,2]@0231{0,0,0,0}" },
 		{ "aten::copy_", "f32[2,2]{0,0,0,0} i32[2]{1,2} false", "f32[2,2]{1,2,1,2}" },
 	};
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
 }
 
-static void join(void **state)
+static void concatenate(void **state)
 {
 	static const struct kernel_case cases[] = {
 		{ "aten::cat.out", "(f32[1,2]{1,2};f32[0]{};i32[2,2]{3,4,5,6}) 0", "f32[3,2]{1,2,3,4,5,6}" },
-		/* Empty ones of any sizes and ranks are passed over; those that fit count. */
+		/* Empty tensors of any sizes and ranks are skipped; those that fit count. */
 		{ "aten::cat.out", "(i32[2,0]{};i32[2,1]{3,4};i32[0]{};i32[1,0,3]{}) 0", "i32[2,1]{3,4}" },
 		{ "aten::cat.out", "(f32[0,3]{};f32[1,2]{1,2}) 1", "f32[1,2]{1,2}" },
 		{ "aten::cat.out", "(f32[0]{};f32[2,0]{};f32[2,0]{}) 0", "f32[4,0]{}" },
@@ -82,7 +82,7 @@ static void join(void **state)
 		{ "aten::unbind_copy.int_out", "i8[2,2]{1,2,3,4} 1", "(i8[2]{1,3};i8[2]{2,4})" },
 		{ "aten::constant_pad_nd.out", "i8[2,2]{1,2,3,4} (1,0,0,-1) 9", "i8[1,3]{9,1,2}" },
 		{ "aten::constant_pad_nd.out", "f32[1]{1} (-2,3) 9", "f32[2]{9,9}" },
-		/* cut within, filled around, and the other way round */
+		/* cropped inside and padded outside, and vice versa */
 		{ "aten::constant_pad_nd.out", "i8[2,2,3]{1,2,3,4,5,6,7,8,9,10,11,12} (1,-1,0,1,-1,0) 7",
 			"i8[1,3,3]{7,7,8,7,10,11,7,7,7}" },
 		{ "aten::constant_pad_nd.out", "i8[2,3]{1,2,3,4,5,6} (-1,-1,1,1) 7", "i8[4,1]{7,2,5,7}" },
@@ -96,7 +96,7 @@ static void join(void **state)
 		{ "aten::slice_scatter.out", "i8[4]{1,2,3,4} i8[2]{8,9} 0 1 - 2", "i8[4]{1,8,3,9}" },
 		{ "aten::slice_scatter.out", "i32[0,3]{} i32[0,1]{} 1 - 1 1", "f32[0,3]{}" },
 		{ "aten::select_scatter.out", "i8[2,2]{1,2,3,4} i8[2]{8,9} 1 0", "i8[2,2]{8,2,9,4}" },
-		{ "aten::select_scatter.out", "i8[2]{1,2} i8[2]{8,9} 0 0", "! other sizes ! i8[2]{0,0}" },
+		{ "aten::select_scatter.out", "i8[2]{1,2} i8[2]{8,9} 0 0", "! sizes differ ! i8[2]{0,0}" },
 	};
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
 }
@@ -152,7 +152,8 @@ static void choose(void **state)
 			"! index -1 of 2 ! f32[1,2]{0,0}" },
 		{ "aten::masked_select.out", "f32[3]{1,2,3} bool[1]{1}", "f32[3]{1,2,3}" },
 		{ "aten::masked_scatter.out", "f32[3]{1,2,3} bool[3]{1,0,1} f32[2]{8,9}", "f32[3]{8,2,9}" },
-		{ "aten::masked_scatter.out", "f32[2]{1,2} bool[2]{1,1} f32[1]{8}", "! the mask more ! f32[2]{0,0}" },
+		{ "aten::masked_scatter.out", "f32[2]{1,2} bool[2]{1,1} f32[1]{8}",
+			"! the mask chooses more ! f32[2]{0,0}" },
 		{ "aten::searchsorted.Tensor_out", "f32[3]{1,3,3} f32[4]{0,3,4,nan} false false - -",
 			"i64[4]{0,1,3,3}" },
 		{ "aten::searchsorted.Tensor_out", "i8[2,2]{1,3,5,7} i8[2,1]{3,7} true true - -", "i32[2,1]{2,2}" },
@@ -165,7 +166,7 @@ static void choose(void **state)
 		{ "aten::searchsorted.Tensor_out", "i8[2]{1,2} i8[1]{2} false false - i64[2]{0,2}",
 			"! index 2 of 2 ! i64[1]{0}" },
 		{ "aten::bucketize.Tensor_out", "i32[2,2]{0,1,2,9} i32[2]{1,2} true true", "i32[2,2]{0,1,2,2}" },
-		/* among NaNs PyTorch's steps decide */
+		/* among NaNs, PyTorch's search steps decide */
 		{ "aten::bucketize.Tensor_out", "f32[1]{0} f32[4]{1,3,nan,nan} false false", "i64[1]{4}" },
 		{ "aten::bucketize.Tensor_out", "f32[2]{1,3} f32[2]{2,nan} false true", "i64[2]{2,2}" },
 		{ "aten::nonzero.out", "f32[2,2]{0,0.5,-1,0}", "i64[2,2]{0,1,1,0}" },
@@ -181,7 +182,7 @@ static void make(void **state)
 	static const struct kernel_case cases[] = {
 		{ "aten::arange.start_out", "1 2 0.25", "f32[4]{1,1.25,1.5,1.75}" },
 		{ "aten::arange.out", "3", "i64[3]{0,1,2}" },
-		/* Whole numbers are cut off before they are counted. */
+		/* Whole numbers are truncated before they are counted. */
 		{ "aten::arange.out", "3.5", "i64[3]{0,1,2}" },
 		{ "aten::arange.start_out", "-0.5 2.5 2", "i64[1]{0}" },
 		{ "aten::arange.start_out", "0.5 4.5 1.5", "i64[4]{0,1,2,3}" },
@@ -244,7 +245,7 @@ static void numbers(void **state)
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
 }
 
-/* One element many times, of each size that elements have. */
+/* One element many times, for each element size. */
 static void repeat(void **state)
 {
 	static const char *const elements[][2] = { { "bool", "1" }, { "i8", "-3" }, { "i16", "-300" }, { "f16", "2.5" },
@@ -267,7 +268,7 @@ static void repeat(void **state)
 	}
 }
 
-/* Rows of pieces of any length, taken apart; each byte is another than those near it. */
+/* Rows of pieces of any length, split; each byte differs from those near it. */
 static void pieces(void **state)
 {
 	enum { ROWS = 3 };
@@ -302,7 +303,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shape),
-		cmocka_unit_test(join),
+		cmocka_unit_test(concatenate),
 		cmocka_unit_test(choose),
 		cmocka_unit_test(make),
 		cmocka_unit_test(numbers),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Batch norm by the batch's own statistics, of planes of every kind: short ones that are put one behind the other, all of a
- * channel or as many as there is room for, and long ones. */
+/* Batch norm by the batch's own statistics, for planes of every kind: short ones, which are gathered (all of a channel,
+ * or as many as there is room for), and long ones. */
 #include "runtime/kernels/test_rig.h"
 
 #include <math.h>
@@ -13,13 +13,13 @@
 
 static const double eps = 0.25;
 
-/* Quarters from -2 to 5.75, which halves hold, too. */
+/* Quarters from -2 to 5.75, which fp16 and bf16 hold too. */
 static double number_at(size_t i)
 {
 	return (double)(i * 7 % 32) / 4 - 2;
 }
 
-/* What a plain loop over one channel finds; element i of plane b of channel c is number (b * n + c) * inner + i. */
+/* The reference: a plain loop over one channel; element i of plane b of channel c is number (b * n + c) * inner + i. */
 static void find_moments(size_t batch, size_t n, size_t inner, size_t c, double *ret_mean, double *ret_invstd)
 {
 	double sum = 0, squares = 0, count = (double)(batch * inner);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operators of one tensor, element by element: each is an expression and a row.
+/* Elementwise operators of one tensor: each is an expression and a row.
  *
- * Integers become float in the transcendental ones, and pass through ceil, floor, round and trunc. The
- * numbers among the arguments (hardtanh's limits, elu's factors) take part as b, c … and do not promote. Powers of e,
- * logarithms, sine and cosine of floats, and what is made of them, come from ukernels.c. */
+ * Integers become float in transcendental functions, and are unchanged by ceil, floor, round and trunc. Numbers among
+ * the arguments (hardtanh's limits, elu's factors) are operands b, c … that do not take part in promotion. exp,
+ * logarithms, sine, cosine and functions built on them use the micro-kernels of ukernels.c for float. */
 #include "runtime/base/expand.h"
 #include "runtime/kernels/engine/complex_elementwise.h"
 #include "runtime/kernels/simd/ukernels.h"
@@ -80,7 +80,7 @@ ET_FLOAT_FNS(isinf, 1, isinf(a) != 0)
 ET_FLOAT_FNS(isnan, 1, a != a)
 ET_INT64_FN(never, 1, 0 * a)
 ET_ALL_FNS(logical_not, 1, a == 0)
-static const struct et_elementwise logical_not_map = { ET_ELEMENTWISE_BOOL, ET_ALL(logical_not) };
+static const struct et_elementwise logical_not_op = { ET_ELEMENTWISE_BOOL, ET_ALL(logical_not) };
 ET_FLOAT_FNS(signbit, 1, signbit(a) != 0)
 ET_INT_FN(signbit, 1, a < 0)
 
@@ -88,7 +88,7 @@ ET_FLOAT_FNS(hardtanh, 3, b != b ? b : c != c ? c : (a < b ? b : a) > c ? c : (a
 ET_INT_FN(hardtanh, 3, (a < b ? b : a) > c ? c : (a < b ? b : a))
 ET_FLOAT_FNS(leaky_relu, 2, a > 0 ? a : a * b)
 ET_SPAN_FN(elu_any_f32, float, ET_LOADS3(float); const float d = in[3][i], a < 0 ? expm1(a * d) * b * c : a * c)
-/* The numbers are the same for all. A zero keeps its sign, whatever the factors are. */
+/* The factors are equal for all elements. A zero keeps its sign, whatever the factors are. */
 static void elu_f32(struct et_span *span)
 {
 	const float *x = span->in[0];
@@ -96,7 +96,7 @@ static void elu_f32(struct et_span *span)
 	float scale = *(const float *)span->in[2], alpha = *(const float *)span->in[1] * scale,
 	      factor = *(const float *)span->in[3];
 	size_t n = span->n;
-	if (!(factor >= 0)) { /* powers above 0 are not what ukernels.c has */
+	if (!(factor >= 0)) { /* the expm1 micro-kernel takes no positive arguments */
 		elu_any_f32(span);
 		return;
 	}
@@ -105,7 +105,7 @@ static void elu_f32(struct et_span *span)
 		power[i] = (x[i] > 0 ? 0 : x[i]) * factor;
 	et_ukernels()->each_expm1(n, power, power);
 	ET_INDEPENDENT
-	for (size_t i = 0; i < n; i++) { /* both, and then one: for vectors */
+	for (size_t i = 0; i < n; i++) { /* compute both, then choose: this vectorizes */
 		float above = x[i] * scale, below = power[i] * alpha;
 		out[i] = x[i] < 0 ? below : above;
 	}
@@ -130,13 +130,13 @@ static void gelu_tanh_f32(struct et_span *span)
 }
 ET_SPAN_FN(gelu_tanh_f64, double, ET_LOADS1(double),
 	a / 2 * (1 + tanh(0.79788456080286536 * (a + 0.044715 * a * a * a))))
-/* Quotient and difference are rounded to the type, as where each is an operation of its own. */
+/* Quotient and difference are rounded to the type, as if each was an operation of its own. */
 ET_EXPANDED float rounded(float value, bool is_half, enum et_scalar_type type)
 {
 	return is_half ? et_round_half(value, type) : value;
 }
-/* a / (1 - a), with @eps of numbers within [eps, 1 - eps]. */
-ET_EXPANDED void all_odds(struct et_span *span, const float *eps, bool is_half)
+/* log(a / (1 - a)); with @eps, a is first clamped to [eps, 1 - eps]. */
+ET_EXPANDED void log_odds(struct et_span *span, const float *eps, bool is_half)
 {
 	const float *in = span->in[0];
 	const enum et_scalar_type type = span->common;
@@ -157,16 +157,16 @@ ET_EXPANDED void all_odds(struct et_span *span, const float *eps, bool is_half)
 static void logit_f32(struct et_span *span)
 {
 	if (et_type_is_half(span->common))
-		all_odds(span, NULL, true);
+		log_odds(span, NULL, true);
 	else
-		all_odds(span, NULL, false);
+		log_odds(span, NULL, false);
 }
 static void logit_eps_f32(struct et_span *span)
 {
 	if (et_type_is_half(span->common))
-		all_odds(span, span->in[1], true);
+		log_odds(span, span->in[1], true);
 	else
-		all_odds(span, span->in[1], false);
+		log_odds(span, span->in[1], false);
 }
 ET_SPAN_FN(logit_f64, double, ET_LOADS1(double), log(a / (1 - a)))
 static inline double clamped(double value, double eps)
@@ -180,19 +180,20 @@ ET_FLOAT_FNS(round_down, 2, rint(a / b) * b)
 static enum et_status run_gelu(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	static const struct et_elementwise exact = { ET_ELEMENTWISE_SAME, ET_FLOATS(gelu) };
-	static const struct et_elementwise by_tanh = { ET_ELEMENTWISE_SAME, ET_FLOATS(gelu_tanh) };
+	static const struct et_elementwise tanh_approximation = { ET_ELEMENTWISE_SAME, ET_FLOATS(gelu_tanh) };
 	const struct et_evalue *operands[] = { args[0] };
 	if (et_string_is(args[1], "tanh"))
-		return et_elementwise_apply(ctx, &by_tanh, operands, 1, args[2]->tensor);
+		return et_elementwise_apply(ctx, &tanh_approximation, operands, 1, args[2]->tensor);
 	ET_REQUIRE(ctx, et_string_is(args[1], "none"), "approximate must be 'none' or 'tanh'");
 	return et_elementwise_apply(ctx, &exact, operands, 1, args[2]->tensor);
 }
 
 static enum et_status run_logit(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	static const struct et_elementwise plain = { ET_ELEMENTWISE_FLOAT, ET_FLOATS(logit), .is_as_output = true };
+	static const struct et_elementwise plain = { ET_ELEMENTWISE_FLOAT, ET_FLOATS(logit),
+		.promotes_to_output = true };
 	static const struct et_elementwise within = { ET_ELEMENTWISE_FLOAT, ET_FLOATS(logit_eps), .promotes = 1,
-		.is_as_output = true };
+		.promotes_to_output = true };
 	const struct et_evalue *operands[] = { args[0], args[1] };
 	bool is_plain = et_is_none(args[1]);
 	return et_elementwise_apply(ctx, is_plain ? &plain : &within, operands, is_plain ? 1 : 2, args[2]->tensor);
@@ -215,7 +216,8 @@ struct magnitude_job {
 	void *out;
 };
 
-/* Squares of floats neither overflow nor vanish in double. Infinite is what has one infinite part, whatever the other. */
+/* Squares of floats neither overflow nor underflow in double. The result is infinite if one part is, whatever the other
+ * one is. */
 static void magnitudes_f32(void *arg, size_t begin, size_t end)
 {
 	const struct magnitude_job *job = arg;
@@ -236,21 +238,21 @@ static void magnitudes_f64(void *arg, size_t begin, size_t end)
 	double *out = job->out;
 	for (size_t i = begin; i < end; i++) {
 		double a = in[2 * i], b = in[2 * i + 1], square = a * a + b * b;
-		bool is_safe = square >= 0x1p-960 && square <= 0x1p960; /* nothing overflowed or is lost */
+		bool is_safe = square >= 0x1p-960 && square <= 0x1p960; /* neither overflow nor lost bits */
 		out[i] = is_safe ? sqrt(square) : hypot(a, b);
 	}
 }
 
-/* Of complex numbers that lie as their magnitudes do, many at once. */
+/* Complex numbers whose magnitudes have the same layout are computed in one loop. */
 static enum et_status run_abs(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	static const struct et_elementwise any = { ET_ELEMENTWISE_SAME, ET_ALL(abs), .on_complex = magnitude,
-		.is_then_real = true };
+		.result_is_real = true };
 	const struct et_tensor *self = args[0]->tensor;
 	struct et_tensor *out = args[1]->tensor;
 	bool is_f32 = self->type == ET_COMPLEX64 && out->type == ET_FLOAT32;
 	bool is_f64 = self->type == ET_COMPLEX128 && out->type == ET_FLOAT64;
-	if (!(is_f32 || is_f64) || !et_lie_alike(self, out))
+	if (!(is_f32 || is_f64) || !et_has_same_layout(self, out))
 		return et_elementwise_apply(ctx, &any, (const struct et_evalue *[]){ args[0] }, 1, out);
 	ET_TRY(et_resize_like(ctx, out, self));
 	struct magnitude_job job = { .in = self->data, .out = out->data };
@@ -306,14 +308,14 @@ static et_range_fn not_fn(enum et_scalar_type type)
 	}
 }
 
-/* Truths of numbers that lie as they do are stored at once, not first as such numbers. */
+/* If the output has the input's layout, the result is stored as bool directly, not first in the input's type. */
 static enum et_status run_logical_not(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *self = args[0]->tensor;
 	struct et_tensor *out = args[1]->tensor;
 	et_range_fn fn = not_fn(self->type);
-	if (!fn || out->type != ET_BOOL || !et_lie_alike(self, out))
-		return et_elementwise_apply(ctx, &logical_not_map, (const struct et_evalue *[]){ args[0] }, 1, out);
+	if (!fn || out->type != ET_BOOL || !et_has_same_layout(self, out))
+		return et_elementwise_apply(ctx, &logical_not_op, (const struct et_evalue *[]){ args[0] }, 1, out);
 	ET_TRY(et_resize_like(ctx, out, self));
 	struct not_job job = { .in = self->data, .out = out->data };
 	et_parallel_for(ctx->compute, fn, &job, et_tensor_numel(out), NOT_GRAIN);
@@ -341,7 +343,7 @@ static const struct et_kernel rows[] = {
 		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_FLOATS(elu), .promotes = 1) },
 	{ "aten::erf.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(erf)) },
 	{ "aten::exp.out", "T>T", et_elementwise_run,
-		ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(exp), .is_as_output = true) },
+		ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(exp), .promotes_to_output = true) },
 	{ "aten::exp2.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(exp2)) },
 	{ "aten::expm1.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(expm1)) },
 	{ "aten::floor.out", "T>T", et_elementwise_run,

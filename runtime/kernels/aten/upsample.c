@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operators that mix neighbouring pixels: enlarging and shrinking a picture, and sampling it at positions
- * that another tensor gives.
+/* Operators that interpolate pixels: resizing an image, and sampling it at positions given by another tensor.
  *
- * A bilinear resize is separable: for each output row and column a list of input positions and weights,
- * made once. Plain bilinear has two of them, antialiased as many as the shrunk pixel covers. Positions are
- * computed in float, as PyTorch does. The grid sampler reads each position of its grid once. */
+ * A bilinear resize is separable: each output row and column has a list of input positions and weights, made once.
+ * Plain bilinear has two of them; antialiased has as many as the shrunk pixel covers. Positions are computed in float,
+ * as in PyTorch. The grid sampler reads each position of its grid once. */
 #include "runtime/kernels/engine/args.h"
 #include "runtime/kernels/engine/index_copy.h"
 #include "runtime/kernels/kernels.h"
@@ -13,7 +12,7 @@
 
 #include <math.h>
 
-/* Of one output row or column: weights of @n input positions from @first. */
+/* One output row or column: the weights of @n input positions, starting at @first. */
 struct taps {
 	int64_t first, n;
 	float *weights;
@@ -21,14 +20,14 @@ struct taps {
 
 struct resize {
 	enum et_scalar_type type; /* of the tensors */
-	int64_t n_taps[2];        /* at the most */
+	int64_t n_taps[2];        /* the largest n */
 	struct taps *taps[2];     /* rows, columns */
-	bool is_bilinear;         /* two each; where n is 1, both lie in the same place */
+	bool is_bilinear;         /* two weights each; if n is 1, both apply to the same position */
 	struct et_view x, y;
 };
 
-/* Of four pixels: first within the rows, then between them, in float. The original's last bit is worth having: where 8 bits
- * are made of the result, halves are frequent. */
+/* Interpolate four pixels, first within the rows, then between them, in float. ExecuTorch's last bit matters: when the
+ * result is stored as 8 bits, values halfway between two integers are frequent. */
 static double blend(const double *pixels, const float *h, const float *w)
 {
 	float top = (float)pixels[0] * w[0] + (float)pixels[1] * w[1];
@@ -36,15 +35,15 @@ static double blend(const double *pixels, const float *h, const float *w)
 	return (double)(top * h[0] + bottom * h[1]);
 }
 
-/* Channels that lie next to each other in both. */
-static int64_t channels_abreast(const struct resize *r)
+/* The number of channels if they are adjacent in both tensors, otherwise 1. */
+static int64_t n_adjacent_channels(const struct resize *r)
 {
 	return r->x.strides[1] == 1 && r->y.strides[1] == 1 ? r->y.sizes[1] : 1;
 }
 
-/* An antialiased pixel grows by one weighted pixel after the other and is of the output's type all the while, as the
- * original's: integers lose their fraction each time, halves are rounded, unless there are many (dtype.h). */
-static double grown(const struct resize *r, double sum, double pixel, const struct taps *h, int64_t j,
+/* Add one weighted pixel to an antialiased pixel. The sum has the output's type after each step, as in ExecuTorch:
+ * integers lose their fraction, fp16 and bf16 are rounded, unless there are too many terms (ET_HALF_TERMS). */
+static double add_weighted(const struct resize *r, double sum, double pixel, const struct taps *h, int64_t j,
 	const struct taps *w, int64_t k)
 {
 	float more = (float)pixel * h->weights[j] * w->weights[k];
@@ -55,7 +54,7 @@ static double grown(const struct resize *r, double sum, double pixel, const stru
 	return (double)((float)sum + more);
 }
 
-/* The same of all of them, of floats and of doubles. */
+/* The sum over all taps, for float and double. */
 #define WEIGHTED_SUM(name, type)                                                                     \
 	static double name(const type *corner, int64_t row, int64_t column, const struct taps *h,    \
 		const struct taps *w)                                                                \
@@ -70,7 +69,7 @@ static double grown(const struct resize *r, double sum, double pixel, const stru
 WEIGHTED_SUM(weighted_floats, float)
 WEIGHTED_SUM(weighted_doubles, double)
 
-/* The same of bytes, which lose their fraction each time. */
+/* The same for bytes, which lose their fraction after each step. */
 static double weighted_bytes(const uint8_t *corner, int64_t row, int64_t column, const struct taps *h,
 	const struct taps *w)
 {
@@ -83,10 +82,11 @@ static double weighted_bytes(const uint8_t *corner, int64_t row, int64_t column,
 	return (double)sum;
 }
 
-enum { HALF = 64 };
+enum { PART = 64 };
 
-/* @n antialiased pixels of a row, of halves that are floats at @x: as grown() does it, all of them at once. */
-static void grow_half(const struct resize *r, const float *x, const struct taps *h, const struct taps *w, size_t n,
+/* @n antialiased pixels of a row, for fp16 or bf16 that were converted to float at @x: as add_weighted does it, for all
+ * of them at once. */
+static void weigh_half_row(const struct resize *r, const float *x, const struct taps *h, const struct taps *w, size_t n,
 	int64_t most, float *sums)
 {
 	const int64_t row = r->x.strides[2], column = r->x.strides[3];
@@ -94,7 +94,7 @@ static void grow_half(const struct resize *r, const float *x, const struct taps 
 	for (int64_t j = 0; j < h->n; j++) {
 		const float *from = x + (h->first + j) * row;
 		for (int64_t k = 0; k < most; k++) {
-			float more[HALF];
+			float more[PART];
 			for (size_t i = 0; i < n; i++)
 				more[i] = k < w[i].n ? from[(w[i].first + k) * column] * h->weights[j] * w[i].weights[k]
 						     : 0;
@@ -116,10 +116,10 @@ static void resize_planes_of_half(void *arg, size_t begin, size_t end)
 		int64_t row = (int64_t)i % r->y.sizes[2], plane = (int64_t)i / r->y.sizes[2], batch = plane / channels,
 			channel = plane % channels;
 		const float *x = (const float *)(const void *)r->x.data + batch * xs[0] + channel * xs[1];
-		for (int64_t k = 0; k < n_columns; k += HALF) {
-			float sums[HALF];
-			size_t n = (size_t)(n_columns - k < HALF ? n_columns - k : HALF);
-			grow_half(r, x, &r->taps[0][row], &r->taps[1][k], n, r->n_taps[1], sums);
+		for (int64_t k = 0; k < n_columns; k += PART) {
+			float sums[PART];
+			size_t n = (size_t)(n_columns - k < PART ? n_columns - k : PART);
+			weigh_half_row(r, x, &r->taps[0][row], &r->taps[1][k], n, r->n_taps[1], sums);
 			int64_t to = batch * ys[0] + channel * ys[1] + row * ys[2] + k * ys[3];
 			store(r->y.data + to * (int64_t)et_scalar_size(r->type), ys[3], sums, n);
 		}
@@ -157,7 +157,7 @@ static void resize_planes(void *arg, size_t begin, size_t end)
 					if (r->is_bilinear)
 						pixels[2 * j + k] = pixel;
 					else
-						sum = grown(r, sum, pixel, h, j, w, k);
+						sum = add_weighted(r, sum, pixel, h, j, w, k);
 				}
 			}
 			if (r->is_bilinear)
@@ -174,8 +174,8 @@ static void resize_planes(void *arg, size_t begin, size_t end)
 	}
 }
 
-/* One output row of floats, doubles or bytes, of @n channels that lie next to each other. The same numbers as blend's, of doubles
- * in double. */
+/* One output row of float, double or byte, with @n adjacent channels. The same results as blend; double is computed in
+ * double. */
 #define BLEND_ROW(name, element, type)                                                                          \
 	ET_EXPANDED void name##_of(const struct resize *r, const struct taps *h, int64_t x, int64_t y,          \
 		const int64_t n)                                                                                \
@@ -207,20 +207,20 @@ BLEND_ROW(blend_floats, float, float)
 BLEND_ROW(blend_doubles, double, double)
 BLEND_ROW(blend_bytes, uint8_t, float)
 
-/* Output rows of all planes or, channels last, of all batches. */
+/* Output rows of all planes or, in channels last, of all batch items. */
 static void blend_rows(void *arg, size_t begin, size_t end)
 {
 	const struct resize *r = arg;
 	const int64_t *xs = r->x.strides, *ys = r->y.strides, *sizes = r->y.sizes;
-	int64_t abreast = channels_abreast(r), parts = sizes[1] / abreast;
+	int64_t n_adjacent = n_adjacent_channels(r), parts = sizes[1] / n_adjacent;
 	int64_t row = (int64_t)begin % sizes[2], part = (int64_t)begin / sizes[2] % parts,
 		batch = (int64_t)begin / sizes[2] / parts;
 	for (size_t i = begin; i < end; i++) {
 		(r->x.type == ET_FLOAT64        ? blend_doubles
 			: r->x.type == ET_UINT8 ? blend_bytes
 						: blend_floats)(r, &r->taps[0][row],
-			batch * xs[0] + part * abreast * xs[1], batch * ys[0] + part * abreast * ys[1] + row * ys[2],
-			abreast);
+			batch * xs[0] + part * n_adjacent * xs[1],
+			batch * ys[0] + part * n_adjacent * ys[1] + row * ys[2], n_adjacent);
 		if (++row < sizes[2])
 			continue;
 		row = 0;
@@ -258,7 +258,7 @@ static void antialiased_taps(struct taps *taps, int64_t i, int64_t in, float ste
 	int64_t first = (int64_t)(center - reach + 0.5f), end = (int64_t)(center + reach + 0.5f);
 	first = first < 0 ? 0 : first;
 	end = end < in ? end : in;
-	end = end - first < most ? end : first + most; /* far out a float is off by more than one */
+	end = end - first < most ? end : first + most; /* at large positions a float is off by more than one */
 	for (int64_t k = 0; k < end - first; k++) {
 		float distance = fabsf(((float)(first + k) - center + 0.5f) * scale);
 		taps->weights[k] = distance < 1 ? 1 - distance : 0;
@@ -287,7 +287,7 @@ static enum et_status resize(struct et_kernel_ctx *ctx, const struct et_tensor *
 		"an output of %lld by %lld from %d by %d", (long long)sizes[0], (long long)sizes[1], self->sizes[2],
 		self->sizes[3]);
 	et_view_of(&r.x, self);
-	/* The output bounds the tables. */
+	/* The output's memory bounds the size of the tables. */
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ r.x.sizes[0], r.x.sizes[1], sizes[0], sizes[1] }, 4));
 	if (et_tensor_numel(out) == 0)
 		return ET_OK;
@@ -311,8 +311,8 @@ static enum et_status resize(struct et_kernel_ctx *ctx, const struct et_tensor *
 	}
 	et_view_of(&r.y, out);
 	size_t numel = et_tensor_numel(out);
-	bool goes_by_floats = r.is_bilinear && et_type_is_half(self->type); /* computed in float anyway */
-	if (goes_by_floats) {
+	bool computes_in_float = r.is_bilinear && et_type_is_half(self->type); /* computed in float anyway */
+	if (computes_in_float) {
 		float *from = et_kernel_scratch(ctx, et_tensor_numel(self) * sizeof(*from)),
 		      *to = et_kernel_scratch(ctx, numel * sizeof(*to));
 		if (!from || !to)
@@ -330,9 +330,9 @@ static enum et_status resize(struct et_kernel_ctx *ctx, const struct et_tensor *
 		return ET_OK;
 	}
 	if (r.is_bilinear && (r.x.type == ET_FLOAT32 || r.x.type == ET_FLOAT64 || r.x.type == ET_UINT8)) {
-		size_t rows = (size_t)(r.y.sizes[0] * r.y.sizes[1] / channels_abreast(&r) * sizes[0]);
+		size_t rows = (size_t)(r.y.sizes[0] * r.y.sizes[1] / n_adjacent_channels(&r) * sizes[0]);
 		et_parallel_for(ctx->compute, blend_rows, &r, rows, 4096 / (size_t)sizes[1] + 1);
-		if (goes_by_floats)
+		if (computes_in_float)
 			et_storer(out->type, ET_F32)(out->data, 1, r.y.data, numel);
 		return ET_OK;
 	}
@@ -370,7 +370,7 @@ static enum et_status run_bilinear_aa(struct et_kernel_ctx *ctx, struct et_evalu
 	double factors[2];
 	ET_REQUIRE(ctx, self->n_dims == 4 && et_list_len(args[1]) == 2, "rank %u, %zu sizes", self->n_dims,
 		et_list_len(args[1]));
-	bool has_factors = !et_is_none(args[3]) && !et_is_none(args[4]); /* both, or they don't count */
+	bool has_factors = !et_is_none(args[3]) && !et_is_none(args[4]); /* only if both are given */
 	for (size_t k = 0; k < 2; k++) {
 		sizes[k] = et_list_int(args[1], k);
 		factors[k] = has_factors ? args[3 + k]->d : 0;
@@ -389,12 +389,13 @@ struct grid {
 	struct et_view x, grid, y;
 	int64_t mode, padding;
 	bool align_corners;
-	enum et_scalar_type type; /* in which positions and weights are computed, rounding after each operation */
+	/* type in which positions and weights are computed and rounded after each operation */
+	enum et_scalar_type type;
 };
 
-/* What follows is part of sample_as, in which mode, padding and types are constants. */
+/* Everything below is inlined into sample_as, where mode, padding and types are constants. */
 
-/* As the C library's, but without a call. */
+/* floor without a call. */
 ET_EXPANDED double floor_of(double x)
 {
 	bool is_near = x > -0x1p31 && x < 0x1p31;
@@ -408,21 +409,21 @@ ET_EXPANDED double nearest_to(double x)
 	return copysign(size < 0x1p52 ? whole : size, x);
 }
 
-/* On which pixel a position falls hangs on the last bit of it. */
+/* The pixel that a position belongs to depends on the position's last bit. */
 ET_EXPANDED double rounded(const struct grid *g, double value)
 {
 	return g->type == ET_FLOAT32 ? (float)value : g->type == ET_FLOAT64 ? value : et_round_to(value, g->type);
 }
 
-/* NaN is the last one, as it comes out of the original's comparisons. */
+/* NaN becomes the last position, as ExecuTorch's comparisons make it. */
 ET_EXPANDED double clip(const struct grid *g, double at, int64_t size)
 {
 	double last = rounded(g, (double)(size - 1));
 	return at < 0 ? 0 : at < last ? at : last;
 }
 
-/* fmod of what isn't negative, by an integer: all of its steps are exact. */
-ET_EXPANDED double rest_of(double at, double span)
+/* fmod(at, span) for at >= 0 and an integer span: all of its steps are exact. */
+ET_EXPANDED double remainder_of(double at, double span)
 {
 	if (!(at < 0x1p31))
 		return fmod(at, span);
@@ -436,13 +437,13 @@ ET_EXPANDED double reflect(const struct grid *g, double at, int64_t size)
 	if (span == 0)
 		return 0;
 	at = fabs(rounded(g, at - low));
-	double extra = rounded(g, rest_of(at, span));
+	double extra = rounded(g, remainder_of(at, span));
 	double flips = floor_of(rounded(g, at / span));
-	bool is_forward = !(flips < 0x1p31) || (int64_t)flips % 2 == 0; /* more than an int holds is even */
+	bool is_forward = !(flips < 0x1p31) || (int64_t)flips % 2 == 0; /* numbers beyond int32 are even */
 	return rounded(g, (is_forward ? extra : rounded(g, span - extra)) + low);
 }
 
-/* From -1 to 1, to pixels. */
+/* Converts a position in [-1, 1] to pixels. */
 ET_EXPANDED double to_pixels(const struct grid *g, double at, int64_t size)
 {
 	at = rounded(g, at + 1);
@@ -451,15 +452,15 @@ ET_EXPANDED double to_pixels(const struct grid *g, double at, int64_t size)
 	return rounded(g, rounded(g, rounded(g, at * rounded(g, (double)size)) - 1) / 2);
 }
 
-/* A position outside as the padding has it. */
-ET_EXPANDED double settle(const struct grid *g, double at, int64_t size)
+/* A position outside the image, moved according to the padding mode. */
+ET_EXPANDED double apply_padding(const struct grid *g, double at, int64_t size)
 {
 	if (g->padding == REFLECTION)
 		at = reflect(g, at, size);
 	return g->padding == ZEROS ? at : clip(g, at, size);
 }
 
-/* Where a pixel lies in its plane, in elements; OUTSIDE is where it has none, and is 0. */
+/* The offset of a pixel in its plane, in elements. OUTSIDE: no such pixel; it counts as 0. */
 enum { OUTSIDE = -1 };
 
 ET_EXPANDED int64_t place(const struct grid *g, double h, double w)
@@ -469,7 +470,7 @@ ET_EXPANDED int64_t place(const struct grid *g, double h, double w)
 	return (int64_t)h * g->x.strides[2] + (int64_t)w * g->x.strides[3];
 }
 
-/* Of the picture or of the grid, which are of one type. */
+/* A number of the image or of the grid, which have one type. */
 ET_EXPANDED double number(const struct grid *g, const uint8_t *plane, int64_t at)
 {
 	if (g->x.type == ET_FLOAT32)
@@ -510,42 +511,43 @@ ET_EXPANDED double weigh(const struct grid *g, const double *numbers, const doub
 	return sum;
 }
 
-/* What one position of the grid reads, of every channel alike. */
-struct spot {
-	int64_t at[4][4];     /* one row of them, if it isn't bicubic; nearest: one */
-	double weights[2][4]; /* within a row, and of the rows */
+/* The pixels and weights of one position of the grid, the same for every channel. */
+struct grid_sample {
+	int64_t at[4][4];     /* nearest uses one, bilinear one row, bicubic all */
+	double weights[2][4]; /* of the columns, and of the rows */
 };
 
-ET_EXPANDED void find_cubic(const struct grid *g, double h, double w, struct spot *spot)
+ET_EXPANDED void find_cubic(const struct grid *g, double h, double w, struct grid_sample *grid_sample)
 {
 	int64_t h0 = et_double_to_int(floor_of(h)), w0 = et_double_to_int(floor_of(w));
-	cubic_weights(g, rounded(g, w - rounded(g, (double)w0)), spot->weights[0]);
-	cubic_weights(g, rounded(g, h - rounded(g, (double)h0)), spot->weights[1]);
+	cubic_weights(g, rounded(g, w - rounded(g, (double)w0)), grid_sample->weights[0]);
+	cubic_weights(g, rounded(g, h - rounded(g, (double)h0)), grid_sample->weights[1]);
 	double rows[4], columns[4];
 	for (int i = 0; i < 4; i++) {
-		rows[i] = settle(g, (double)(int64_t)((uint64_t)h0 - 1 + (uint64_t)i), g->x.sizes[2]);
-		columns[i] = settle(g, (double)(int64_t)((uint64_t)w0 - 1 + (uint64_t)i), g->x.sizes[3]);
+		rows[i] = apply_padding(g, (double)(int64_t)((uint64_t)h0 - 1 + (uint64_t)i), g->x.sizes[2]);
+		columns[i] = apply_padding(g, (double)(int64_t)((uint64_t)w0 - 1 + (uint64_t)i), g->x.sizes[3]);
 	}
 	for (int i = 0; i < 4; i++) {
 		for (int k = 0; k < 4; k++)
-			spot->at[i][k] = place(g, rows[i], columns[k]);
+			grid_sample->at[i][k] = place(g, rows[i], columns[k]);
 	}
 }
 
-ET_EXPANDED void find(const struct grid *g, double grid_w, double grid_h, struct spot *spot)
+ET_EXPANDED void find(const struct grid *g, double grid_w, double grid_h, struct grid_sample *grid_sample)
 {
 	int64_t height = g->x.sizes[2], width = g->x.sizes[3];
 	double h = to_pixels(g, grid_h, height), w = to_pixels(g, grid_w, width);
 	if (g->mode == BICUBIC) {
-		find_cubic(g, h, w, spot);
+		find_cubic(g, h, w, grid_sample);
 		return;
 	}
-	h = settle(g, h, height);
-	w = settle(g, w, width);
+	h = apply_padding(g, h, height);
+	w = apply_padding(g, w, width);
 	if (g->mode == NEAREST) {
 		h = nearest_to(h);
 		w = nearest_to(w);
-		spot->at[0][0] = g->padding == ZEROS ? place(g, h, w) : place(g, clip(g, h, height), clip(g, w, width));
+		grid_sample->at[0][0] = g->padding == ZEROS ? place(g, h, w)
+							    : place(g, clip(g, h, height), clip(g, w, width));
 		return;
 	}
 	double h0 = floor_of(h), w0 = floor_of(w);
@@ -553,44 +555,44 @@ ET_EXPANDED void find(const struct grid *g, double grid_w, double grid_h, struct
 		double at_h = h0 + i / 2, at_w = w0 + i % 2;
 		double share_h = i / 2 ? rounded(g, h - h0) : rounded(g, h0 + 1 - h);
 		double share_w = i % 2 ? rounded(g, w - w0) : rounded(g, w0 + 1 - w);
-		spot->weights[0][i] = rounded(g, share_w * share_h);
+		grid_sample->weights[0][i] = rounded(g, share_w * share_h);
 		if (g->padding != ZEROS) {
 			at_h = clip(g, at_h, height);
 			at_w = clip(g, at_w, width);
 		}
-		spot->at[0][i] = place(g, at_h, at_w);
-		if (spot->at[0][i] == OUTSIDE)
-			spot->weights[0][i] = 0; /* instead of an infinite one, or NaN */
+		grid_sample->at[0][i] = place(g, at_h, at_w);
+		if (grid_sample->at[0][i] == OUTSIDE)
+			grid_sample->weights[0][i] = 0; /* the weight could be infinite or NaN */
 	}
 }
 
-ET_EXPANDED double sample(const struct grid *g, const uint8_t *plane, const struct spot *spot)
+ET_EXPANDED double sample(const struct grid *g, const uint8_t *plane, const struct grid_sample *grid_sample)
 {
 	double row[4], rows[4];
 	if (g->mode == NEAREST)
-		return pixel(g, plane, spot->at[0][0]);
+		return pixel(g, plane, grid_sample->at[0][0]);
 	for (int i = 0; i < (g->mode == BICUBIC ? 4 : 1); i++) {
 		for (int k = 0; k < 4; k++)
-			row[k] = pixel(g, plane, spot->at[i][k]);
-		rows[i] = weigh(g, row, spot->weights[0]);
+			row[k] = pixel(g, plane, grid_sample->at[i][k]);
+		rows[i] = weigh(g, row, grid_sample->weights[0]);
 	}
-	return g->mode == BICUBIC ? weigh(g, rows, spot->weights[1]) : rows[0];
+	return g->mode == BICUBIC ? weigh(g, rows, grid_sample->weights[1]) : rows[0];
 }
 
-/* Row @row of all channels of picture @n. */
-ET_EXPANDED void sample_row(const struct grid *g, int64_t n, int64_t row, struct spot *spots)
+/* Row @row of all channels of image @n. */
+ET_EXPANDED void sample_row(const struct grid *g, int64_t n, int64_t row, struct grid_sample *samples)
 {
 	const int64_t *xs = g->x.strides, *ys = g->y.strides, *at = g->grid.strides;
 	int64_t bytes = (int64_t)et_scalar_size(g->x.type), columns = g->y.sizes[3];
 	for (int64_t w = 0; w < columns; w++) {
 		const int64_t from = n * at[0] + row * at[1] + w * at[2];
-		find(g, number(g, g->grid.data, from), number(g, g->grid.data, from + at[3]), &spots[w]);
+		find(g, number(g, g->grid.data, from), number(g, g->grid.data, from + at[3]), &samples[w]);
 	}
 	for (int64_t c = 0; c < g->y.sizes[1]; c++) {
 		const uint8_t *plane = g->x.data + (n * xs[0] + c * xs[1]) * bytes;
 		uint8_t *to = g->y.data + (n * ys[0] + c * ys[1] + row * ys[2]) * bytes;
 		for (int64_t w = 0; w < columns; w++) {
-			double result = sample(g, plane, &spots[w]);
+			double result = sample(g, plane, &samples[w]);
 			if (g->type == ET_FLOAT32 && g->x.type == ET_FLOAT32)
 				((float *)(void *)to)[w * ys[3]] = (float)result;
 			else if (g->type == ET_FLOAT64)
@@ -601,8 +603,8 @@ ET_EXPANDED void sample_row(const struct grid *g, int64_t n, int64_t row, struct
 	}
 }
 
-/* What nearly all grids are, made for each mode; and any other. */
-ET_EXPANDED void sample_as(const struct grid *of, int64_t n, int64_t row, struct spot *spots,
+/* Compiled for the common modes; sample_any serves the others. */
+ET_EXPANDED void sample_as(const struct grid *of, int64_t n, int64_t row, struct grid_sample *samples,
 	const enum et_scalar_type type, const int64_t mode, const bool has_padding)
 {
 	struct grid g = *of;
@@ -611,29 +613,29 @@ ET_EXPANDED void sample_as(const struct grid *of, int64_t n, int64_t row, struct
 	g.mode = mode;
 	if (!has_padding)
 		g.padding = ZEROS;
-	sample_row(&g, n, row, spots);
+	sample_row(&g, n, row, samples);
 }
 
-#define SAMPLE(name, type)                                                                 \
-	static void name(const struct grid *g, int64_t n, int64_t row, struct spot *spots) \
-	{                                                                                  \
-		if (g->mode == BILINEAR && g->padding == ZEROS)                            \
-			sample_as(g, n, row, spots, type, BILINEAR, false);                \
-		else if (g->mode == BILINEAR)                                              \
-			sample_as(g, n, row, spots, type, BILINEAR, true);                 \
-		else if (g->mode == NEAREST && g->padding == ZEROS)                        \
-			sample_as(g, n, row, spots, type, NEAREST, false);                 \
-		else if (g->mode == NEAREST)                                               \
-			sample_as(g, n, row, spots, type, NEAREST, true);                  \
-		else                                                                       \
-			sample_as(g, n, row, spots, type, BICUBIC, true);                  \
+#define SAMPLE(name, type)                                                                          \
+	static void name(const struct grid *g, int64_t n, int64_t row, struct grid_sample *samples) \
+	{                                                                                           \
+		if (g->mode == BILINEAR && g->padding == ZEROS)                                     \
+			sample_as(g, n, row, samples, type, BILINEAR, false);                       \
+		else if (g->mode == BILINEAR)                                                       \
+			sample_as(g, n, row, samples, type, BILINEAR, true);                        \
+		else if (g->mode == NEAREST && g->padding == ZEROS)                                 \
+			sample_as(g, n, row, samples, type, NEAREST, false);                        \
+		else if (g->mode == NEAREST)                                                        \
+			sample_as(g, n, row, samples, type, NEAREST, true);                         \
+		else                                                                                \
+			sample_as(g, n, row, samples, type, BICUBIC, true);                         \
 	}
 SAMPLE(sample_floats, ET_FLOAT32)
 SAMPLE(sample_doubles, ET_FLOAT64)
 
-static void sample_any(const struct grid *g, int64_t n, int64_t row, struct spot *spots)
+static void sample_any(const struct grid *g, int64_t n, int64_t row, struct grid_sample *samples)
 {
-	sample_row(g, n, row, spots);
+	sample_row(g, n, row, samples);
 }
 
 static enum et_status run_grid_sampler(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -644,10 +646,10 @@ static enum et_status run_grid_sampler(struct et_kernel_ctx *ctx, struct et_eval
 	ET_REQUIRE(ctx,
 		x->n_dims == 4 && positions->n_dims == 4 && positions->sizes[3] == 2 &&
 			positions->sizes[0] == x->sizes[0],
-		"takes a batch of pictures and one of grids");
+		"takes a batch of images and a batch of grids");
 	ET_REQUIRE(ctx, g.mode >= 0 && g.mode <= BICUBIC && g.padding >= 0 && g.padding <= REFLECTION,
 		"mode %lld, padding %lld", (long long)g.mode, (long long)g.padding);
-	ET_REQUIRE(ctx, x->sizes[2] > 0 && x->sizes[3] > 0, "an empty picture");
+	ET_REQUIRE(ctx, x->sizes[2] > 0 && x->sizes[3] > 0, "an empty image");
 	ET_REQUIRE(ctx, et_loader(x->type, ET_F64), "does not take %s", et_scalar_name(x->type));
 	ET_TRY(et_require_same_type(ctx, x, out));
 	ET_TRY(et_require_same_type(ctx, x, positions));
@@ -659,25 +661,25 @@ static enum et_status run_grid_sampler(struct et_kernel_ctx *ctx, struct et_eval
 	et_view_of(&g.x, x);
 	et_view_of(&g.grid, positions);
 	et_view_of(&g.y, out);
-	bool goes_by_floats = g.type != (enum et_scalar_type)x->type; /* computed in float anyway */
-	if (goes_by_floats) {
+	bool computes_in_float = g.type != (enum et_scalar_type)x->type; /* computed in float anyway */
+	if (computes_in_float) {
 		g.y.type = ET_FLOAT32;
 		g.y.data = et_kernel_scratch(ctx, et_tensor_numel(out) * sizeof(float));
 		if (!g.y.data || !et_local_copy(ctx, x, ET_FLOAT32, &g.x) ||
 			!et_local_copy(ctx, positions, ET_FLOAT32, &g.grid))
 			return ET_E_MEMORY_ALLOCATION_FAILED;
 	}
-	struct spot *spots = et_kernel_scratch(ctx, (size_t)out->sizes[3] * sizeof(*spots) + 1);
-	if (!spots)
+	struct grid_sample *samples = et_kernel_scratch(ctx, (size_t)out->sizes[3] * sizeof(*samples) + 1);
+	if (!samples)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
-	void (*sample_one)(const struct grid *, int64_t, int64_t, struct spot *) = g.x.type == ET_FLOAT32
-											   ? sample_floats
-										   : g.x.type == ET_FLOAT64
-											   ? sample_doubles
-											   : sample_any;
+	void (*sample_one)(const struct grid *, int64_t, int64_t, struct grid_sample *) = g.x.type == ET_FLOAT32
+												  ? sample_floats
+											  : g.x.type == ET_FLOAT64
+												  ? sample_doubles
+												  : sample_any;
 	for (int64_t i = 0; i < (int64_t)out->sizes[0] * out->sizes[2]; i++)
-		sample_one(&g, i / out->sizes[2], i % out->sizes[2], spots);
-	if (goes_by_floats)
+		sample_one(&g, i / out->sizes[2], i % out->sizes[2], samples);
+	if (computes_in_float)
 		et_storer(out->type, ET_F32)(out->data, 1, g.y.data, et_tensor_numel(out));
 	return ET_OK;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operators that show a tensor's elements in another arrangement: one view, one copy.
+/* Operators that rearrange a tensor's elements: one view, one copy.
  *
- * Each function changes the view of its input as the operator's name says and hands it over; types and dim
- * orders do not matter to any of them. */
+ * Each function changes the view of its input as the operator's name says and copies it to the output; types and dim
+ * orders do not matter. */
 #include "runtime/kernels/engine/args.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/aten/view_copy.h"
@@ -20,10 +20,10 @@ static enum et_status run_permute(struct et_kernel_ctx *ctx, struct et_evalue *c
 		seen |= 1u << dim;
 		dims[d] = (uint8_t)dim;
 	}
-	ET_REQUIRE(ctx, seen == (1u << n) - 1, "the dimensions are no permutation");
+	ET_REQUIRE(ctx, seen == (1u << n) - 1, "the dimensions are not a permutation");
 	et_view_of(&view, args[0]->tensor);
 	et_view_permute(&view, dims);
-	return et_give_view(ctx, &view, args[2]->tensor);
+	return et_copy_view_to_output(ctx, &view, args[2]->tensor);
 }
 
 static enum et_status run_transpose(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -35,7 +35,7 @@ static enum et_status run_transpose(struct et_kernel_ctx *ctx, struct et_evalue 
 	et_view_of(&view, args[0]->tensor);
 	if (view.n_dims)
 		et_view_swap(&view, a, b);
-	return et_give_view(ctx, &view, args[3]->tensor);
+	return et_copy_view_to_output(ctx, &view, args[3]->tensor);
 }
 
 static enum et_status run_t(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -45,7 +45,7 @@ static enum et_status run_t(struct et_kernel_ctx *ctx, struct et_evalue *const *
 	ET_REQUIRE(ctx, view.n_dims <= 2, "takes up to 2 dimensions, not %u", view.n_dims);
 	if (view.n_dims == 2)
 		et_view_swap(&view, 0, 1);
-	return et_give_view(ctx, &view, args[1]->tensor);
+	return et_copy_view_to_output(ctx, &view, args[1]->tensor);
 }
 
 static enum et_status run_flip(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -59,7 +59,7 @@ static enum et_status run_flip(struct et_kernel_ctx *ctx, struct et_evalue *cons
 		if (dims >> d & 1)
 			et_view_flip(&view, d);
 	}
-	return et_give_view(ctx, &view, args[2]->tensor);
+	return et_copy_view_to_output(ctx, &view, args[2]->tensor);
 }
 
 enum et_status et_slice_view(struct et_kernel_ctx *ctx, struct et_view *view, int64_t dim,
@@ -84,7 +84,7 @@ static enum et_status run_slice(struct et_kernel_ctx *ctx, struct et_evalue *con
 	struct et_view view;
 	et_view_of(&view, args[0]->tensor);
 	ET_TRY(et_slice_view(ctx, &view, args[1]->i, args[2], args[3], args[4]->i));
-	return et_give_view(ctx, &view, args[5]->tensor);
+	return et_copy_view_to_output(ctx, &view, args[5]->tensor);
 }
 
 static enum et_status run_narrow(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -101,7 +101,7 @@ static enum et_status run_narrow(struct et_kernel_ctx *ctx, struct et_evalue *co
 	ET_REQUIRE(ctx, n >= 0 && n <= size - start, "%lld elements from %lld of %lld", (long long)n, (long long)start,
 		(long long)size);
 	et_view_slice(&view, dim, start, 1, n);
-	return et_give_view(ctx, &view, args[4]->tensor);
+	return et_copy_view_to_output(ctx, &view, args[4]->tensor);
 }
 
 enum et_status et_select_view(struct et_kernel_ctx *ctx, struct et_view *view, int64_t dim, int64_t index)
@@ -120,7 +120,7 @@ static enum et_status run_select(struct et_kernel_ctx *ctx, struct et_evalue *co
 	struct et_view view;
 	et_view_of(&view, args[0]->tensor);
 	ET_TRY(et_select_view(ctx, &view, args[1]->i, args[2]->i));
-	return et_give_view(ctx, &view, args[3]->tensor);
+	return et_copy_view_to_output(ctx, &view, args[3]->tensor);
 }
 
 enum et_status et_diagonal_view(struct et_kernel_ctx *ctx, struct et_view *view, int64_t offset, int64_t dim1,
@@ -150,7 +150,7 @@ static enum et_status run_diagonal(struct et_kernel_ctx *ctx, struct et_evalue *
 	struct et_view view;
 	et_view_of(&view, args[0]->tensor);
 	ET_TRY(et_diagonal_view(ctx, &view, args[1]->i, args[2]->i, args[3]->i));
-	return et_give_view(ctx, &view, args[4]->tensor);
+	return et_copy_view_to_output(ctx, &view, args[4]->tensor);
 }
 
 enum et_status et_as_strided_view(struct et_kernel_ctx *ctx, struct et_view *view, const struct et_evalue *sizes,
@@ -187,7 +187,7 @@ static enum et_status run_as_strided(struct et_kernel_ctx *ctx, struct et_evalue
 	ET_TRY(et_require_contiguous(ctx, args[0]->tensor, "the input"));
 	et_view_of(&view, args[0]->tensor);
 	ET_TRY(et_as_strided_view(ctx, &view, args[1], args[2], args[3]));
-	return et_give_view(ctx, &view, args[4]->tensor);
+	return et_copy_view_to_output(ctx, &view, args[4]->tensor);
 }
 
 static enum et_status run_unfold(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -197,18 +197,19 @@ static enum et_status run_unfold(struct et_kernel_ctx *ctx, struct et_evalue *co
 	int64_t size = args[2]->i, step = args[3]->i;
 	et_view_of(&view, args[0]->tensor);
 	ET_TRY(et_get_dim(ctx, args[1]->i, view.n_dims, &dim));
-	if (view.n_dims == 0) { /* seen as one of 1 element, whose one window is the whole result */
-		ET_REQUIRE(ctx, size >= 0 && size <= 1 && step > 0, "windows of %lld, %lld apart, of 1",
-			(long long)size, (long long)step);
+	if (view.n_dims == 0) { /* seen as 1-dimensional with 1 element; its one window is the result */
+		ET_REQUIRE(ctx, size >= 0 && size <= 1 && step > 0,
+			"a window of %lld with step %lld in a dimension of 1", (long long)size, (long long)step);
 		et_view_insert(&view, 0, size, 1);
-		return et_give_view_cast(ctx, &view, args[4]->tensor);
+		return et_cast_view_to_output(ctx, &view, args[4]->tensor);
 	}
-	ET_REQUIRE(ctx, size >= 0 && size <= view.sizes[dim] && step > 0, "windows of %lld, %lld apart, of %lld",
-		(long long)size, (long long)step, (long long)view.sizes[dim]);
+	ET_REQUIRE(ctx, size >= 0 && size <= view.sizes[dim] && step > 0,
+		"a window of %lld with step %lld in a dimension of %lld", (long long)size, (long long)step,
+		(long long)view.sizes[dim]);
 	int64_t stride = view.strides[dim];
 	et_view_slice(&view, dim, 0, step, (view.sizes[dim] - size) / step + 1);
 	et_view_insert(&view, view.n_dims, size, stride);
-	return et_give_view_cast(ctx, &view, args[4]->tensor);
+	return et_cast_view_to_output(ctx, &view, args[4]->tensor);
 }
 
 static enum et_status run_expand(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -225,11 +226,12 @@ static enum et_status run_expand(struct et_kernel_ctx *ctx, struct et_evalue *co
 			sizes[d] = view.sizes[d - leading];
 		ET_REQUIRE(ctx, sizes[d] >= 0, "size %lld in dimension %zu", (long long)sizes[d], d);
 	}
-	ET_REQUIRE(ctx, et_view_broadcast(&view, sizes, n), "the sizes do not expand to these");
-	return et_give_view(ctx, &view, args[3]->tensor);
+	ET_REQUIRE(ctx, et_view_broadcast(&view, sizes, n), "the input does not expand to these sizes");
+	return et_copy_view_to_output(ctx, &view, args[3]->tensor);
 }
 
-/* Each dimension is seen twice: outside as often as it repeats, with stride 0, and inside as it is. */
+/* Each dimension becomes two in both views: the repeats (stride 0 in the input) and, inside it, the dimension itself.
+ */
 static enum et_status run_repeat(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_view view, to;
@@ -266,7 +268,7 @@ static enum et_status run_unsqueeze(struct et_kernel_ctx *ctx, struct et_evalue 
 	ET_REQUIRE(ctx, view.n_dims < ET_MAX_DIMS, "too many dimensions");
 	ET_TRY(et_get_dim(ctx, args[1]->i, (size_t)view.n_dims + 1, &dim));
 	et_view_insert(&view, dim, 1, 0);
-	return et_give_view(ctx, &view, args[2]->tensor);
+	return et_copy_view_to_output(ctx, &view, args[2]->tensor);
 }
 
 static enum et_status squeeze(struct et_kernel_ctx *ctx, const struct et_tensor *self, uint32_t dims,
@@ -278,7 +280,7 @@ static enum et_status squeeze(struct et_kernel_ctx *ctx, const struct et_tensor 
 		if ((dims >> d & 1) && view.sizes[d] == 1)
 			et_view_remove(&view, d);
 	}
-	return et_give_view(ctx, &view, out);
+	return et_copy_view_to_output(ctx, &view, out);
 }
 
 static enum et_status run_squeeze(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -301,7 +303,7 @@ static enum et_status run_squeeze_dims(struct et_kernel_ctx *ctx, struct et_eval
 	return squeeze(ctx, args[0]->tensor, dims, args[2]->tensor);
 }
 
-/* The same bytes under other sizes: only row-major tensors have them in the right order. */
+/* The same bytes with other sizes: only correct for row-major tensors. */
 static enum et_status run_view_copy(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *self = args[0]->tensor;
@@ -317,8 +319,8 @@ static enum et_status run_view_copy(struct et_kernel_ctx *ctx, struct et_evalue 
 	return ET_OK;
 }
 
-/* The elements as they follow each other, as many as other sizes hold; zeros where those hold more (PyTorch leaves
- * what memory held). */
+/* The elements in row-major order, as many as the new sizes hold; any further ones are zeros (PyTorch leaves them
+ * undefined). */
 static enum et_status run_resize_copy(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *self = args[0]->tensor;
@@ -342,7 +344,7 @@ static enum et_status run_resize_copy(struct et_kernel_ctx *ctx, struct et_evalu
 	return ET_OK;
 }
 
-/* (N, C r r, H, W) to (N, C, H r, W r), and back: dimensions split, moved, joined in the other tensor. */
+/* (N, C r r, H, W) to (N, C, H r, W r), and back: dimensions are split, moved, and joined on the other side. */
 static enum et_status shuffle(struct et_kernel_ctx *ctx, struct et_evalue *const *args, bool is_reverse)
 {
 	const struct et_tensor *self = args[0]->tensor;
@@ -356,13 +358,13 @@ static enum et_status shuffle(struct et_kernel_ctx *ctx, struct et_evalue *const
 	size_t c = (size_t)from.n_dims - 3, h = c + 1, w = c + 2;
 	memcpy(sizes, from.sizes, sizeof(sizes));
 	if (is_reverse) {
-		ET_REQUIRE(ctx, sizes[h] % r == 0 && sizes[w] % r == 0, "height or width is no multiple of %lld",
+		ET_REQUIRE(ctx, sizes[h] % r == 0 && sizes[w] % r == 0, "height or width is not a multiple of %lld",
 			(long long)r);
 		sizes[c] *= r * r;
 		sizes[h] /= r;
 		sizes[w] /= r;
 	} else {
-		ET_REQUIRE(ctx, sizes[c] % (r * r) == 0, "%lld channels are no multiple of %lld squared",
+		ET_REQUIRE(ctx, sizes[c] % (r * r) == 0, "%lld channels are not a multiple of %lld squared",
 			(long long)sizes[c], (long long)r);
 		sizes[c] /= r * r;
 		sizes[h] *= r;
@@ -370,7 +372,7 @@ static enum et_status shuffle(struct et_kernel_ctx *ctx, struct et_evalue *const
 	}
 	ET_TRY(et_resize(ctx, out, sizes, from.n_dims));
 	et_view_of(&to, out);
-	/* Both sides as (…, C, r, r, H, W). */
+	/* Both views become (…, C, r, r, H, W). */
 	struct et_view *wide = is_reverse ? &from : &to, *deep = is_reverse ? &to : &from;
 	int64_t stride_h = wide->strides[h], stride_w = wide->strides[w], stride_c = deep->strides[c];
 	wide->sizes[h] /= r;
@@ -397,7 +399,7 @@ static enum et_status run_pixel_unshuffle(struct et_kernel_ctx *ctx, struct et_e
 	return shuffle(ctx, args, true);
 }
 
-/* (C, H, W) to squares of side r: (H / r * W / r, C, r, r). */
+/* (C, H, W) to square tiles of side r: (H / r * W / r, C, r, r). */
 static enum et_status run_tile_crop(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *self = args[0]->tensor;
@@ -408,22 +410,23 @@ static enum et_status run_tile_crop(struct et_kernel_ctx *ctx, struct et_evalue 
 	et_view_of(&from, self);
 	ET_REQUIRE(ctx, from.n_dims == 3, "rank %u", from.n_dims);
 	ET_REQUIRE(ctx, r > 0 && from.sizes[1] % r == 0 && from.sizes[2] % r == 0,
-		"height or width is no multiple of %lld", (long long)r);
-	int64_t high = from.sizes[1] / r, wide = from.sizes[2] / r;
-	ET_TRY(et_resize(ctx, out, (const int64_t[]){ high * wide, from.sizes[0], r, r }, 4));
+		"height or width is not a multiple of %lld", (long long)r);
+	int64_t n_down = from.sizes[1] / r, n_across = from.sizes[2] / r;
+	ET_TRY(et_resize(ctx, out, (const int64_t[]){ n_down * n_across, from.sizes[0], r, r }, 4));
 	et_view_of(&to, out);
-	/* Both sides as (H / r, W / r, C, r, r). */
+	/* Both views become (H / r, W / r, C, r, r). */
 	int64_t stride_h = from.strides[1], stride_w = from.strides[2], stride = to.strides[0];
 	from.sizes[1] = from.sizes[2] = r;
-	et_view_insert(&from, 0, wide, stride_w * r);
-	et_view_insert(&from, 0, high, stride_h * r);
-	to.sizes[0] = wide;
-	et_view_insert(&to, 0, high, stride * wide);
+	et_view_insert(&from, 0, n_across, stride_w * r);
+	et_view_insert(&from, 0, n_down, stride_h * r);
+	to.sizes[0] = n_across;
+	et_view_insert(&to, 0, n_down, stride * n_across);
 	et_view_copy(&to, &from);
 	return ET_OK;
 }
 
-/* Up to two pieces a dimension: what moves up, and what wraps around; over all combinations. */
+/* Up to two pieces for each dimension: the part that moves up and the part that wraps around; all combinations are
+ * copied. */
 static enum et_status run_roll(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *self = args[0]->tensor;
@@ -451,7 +454,7 @@ static enum et_status run_roll(struct et_kernel_ctx *ctx, struct et_evalue *cons
 		size_t dim = 0;
 		if (!is_flat)
 			ET_TRY(et_get_dim(ctx, et_list_int(args[2], i), from.n_dims, &dim));
-		if (from.n_dims) /* 0-dimensional: nothing moves */
+		if (from.n_dims) /* a 0-dimensional tensor stays as it is */
 			shifts[dim] = (shifts[dim] + et_list_int(args[1], i) % from.sizes[dim]) % from.sizes[dim];
 	}
 	for (uint32_t piece = 0; piece < 1u << from.n_dims; piece++) {

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The views that slice, select, diagonal and as_strided make, checked: their scatter operators write
- * through the same ones. And a fill, which padding needs too. */
+/* The views of slice, select, diagonal and as_strided, with their checks: their scatter operators write through the
+ * same views. Also fills, which padding needs too. */
 #ifndef RUNTIME_KERNELS_ATEN_VIEW_COPY_H
 #define RUNTIME_KERNELS_ATEN_VIEW_COPY_H
 
 #include "runtime/kernels/engine/args.h"
 
-/* @start and @end may be None, count from the end, and reach beyond it. */
+/* @start and @end may be None, may count from the end, and may be out of range. */
 enum et_status et_slice_view(struct et_kernel_ctx *ctx, struct et_view *view, int64_t dim,
 	const struct et_evalue *start, const struct et_evalue *end, int64_t step);
 enum et_status et_select_view(struct et_kernel_ctx *ctx, struct et_view *view, int64_t dim, int64_t index);
 /* The diagonal becomes the last dimension. */
 enum et_status et_diagonal_view(struct et_kernel_ctx *ctx, struct et_view *view, int64_t offset, int64_t dim1,
 	int64_t dim2);
-/* Sizes and strides as given, over all of the memory behind @view, and not beyond it. */
+/* Sizes and strides as given, which must stay within the memory of @view. */
 enum et_status et_as_strided_view(struct et_kernel_ctx *ctx, struct et_view *view, const struct et_evalue *sizes,
 	const struct et_evalue *strides, const struct et_evalue *offset);
 
-/* @number as an element of @type, which is refused where there are no such numbers. */
+/* @number as an element of @type; a type that cannot hold numbers is refused. */
 enum et_status et_number_element(struct et_kernel_ctx *ctx, enum et_scalar_type type, const struct et_evalue *number,
 	struct et_wide *ret_element);
-/* Every element of @out, as it is sized now, becomes @element, which is of its type. */
+/* Set every element of @out, at its current sizes, to @element, which has its type. */
 void et_fill_with(struct et_tensor *out, const struct et_wide *element);
-/* The same of a number. */
+/* The same with a number. */
 enum et_status et_fill(struct et_kernel_ctx *ctx, struct et_tensor *out, const struct et_evalue *number);
 
 #endif

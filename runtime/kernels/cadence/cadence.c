@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cadence:: what a program exported for Cadence's DSPs calls, as plain kernels.
+/* cadence:: operators, which programs exported for Cadence's DSPs call, as plain kernels.
  *
- * All of it is arithmetic on integers with a scale and a zero point. Here are the table, what goes by elements (one
- * or two tensors dequantized, combined and quantized, in float, which is exact for the 16 bits that there are at
- * most) and what goes by lines, layer norm and softmax; linear_conv.c has the sums of products,
- * im2row_copy.c what moves numbers only, float_ops.c what is not quantized.
+ * All of it is arithmetic on integers with a scale and a zero point. This file has the table, the elementwise operators
+ * (one or two tensors are dequantized, combined and quantized, in float, which is exact for up to 16 bits), and layer
+ * norm and softmax, which work on lines. linear_conv.c has the sums of products, im2row_copy.c what only moves numbers,
+ * float_ops.c what is not quantized.
  *
- * An operator's overloads share its function: what the plain one has in a tensor, the per_tensor one has as a number,
- * and a name that ends in _asym8s_... or _asym8u_... only promises the types, which its row then demands.
- * A scale given as multiplier and shift is multiplier / 2^31 * 2^shift: what the exporter writes and the C++ kernels of
- * ExecuTorch compute; its definitions in Python take the multiplier with the other sign. */
+ * An operator's overloads share its function: where the plain overload has a tensor, the per_tensor one has a number. A
+ * name that ends in _asym8s_... or _asym8u_... promises types, which its row checks. A scale given as multiplier and
+ * shift is multiplier / 2^31 * 2^shift: the exporter writes this and ExecuTorch's C++ kernels compute it; its
+ * definitions in Python take the multiplier with the other sign. */
 #include "runtime/kernels/cadence/cadence.h"
 #include "runtime/kernels/kernels.h"
 
@@ -67,15 +67,15 @@ enum et_status et_get_qparams(struct et_kernel_ctx *ctx, const struct et_evalue 
 	const struct et_tensor *tensor, const char *what, struct et_qparams *ret)
 {
 	double number = 1;
-	int32_t its;
+	int32_t zero_point;
 	ET_TRY(et_require_quantized(ctx, tensor, what));
 	if (scale)
 		ET_TRY(et_get_number(ctx, scale, 0, 1, "a scale", &number));
-	ET_TRY(et_get_zero_at(ctx, zero, 0, 1, &its));
+	ET_TRY(et_get_zero_at(ctx, zero, 0, 1, &zero_point));
 	bool is_signed = tensor->type == ET_INT8 || tensor->type == ET_INT16;
 	float n = et_is_8_bits(tensor->type) ? 0x1p8f : 0x1p16f;
 	*ret = (struct et_qparams){ .scale = (float)number,
-		.zero = (float)its,
+		.zero = (float)zero_point,
 		.least = is_signed ? -n / 2 : 0,
 		.most = is_signed ? n / 2 - 1 : n - 1 };
 	return ET_OK;
@@ -83,7 +83,7 @@ enum et_status et_get_qparams(struct et_kernel_ctx *ctx, const struct et_evalue 
 
 /* --- elements ----------------------------------------------------------------------------------------------- */
 
-/* x, scale, zero point, smallest, largest, dtype > out: as quantized_decomposed has them. */
+/* x, scale, zero point, smallest, largest, dtype > out: as in quantized_decomposed. */
 static enum et_status run_quantize(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_cadence_kind *kind = et_cadence_kind_of(ctx);
@@ -108,7 +108,7 @@ enum combination { ALONE, POSITIVE, SUM, PRODUCT };
 struct elements {
 	struct et_qparams x, y, out;
 	float factor;
-	enum combination how;
+	enum combination combination;
 	bool is_with_number; /* instead of a second tensor */
 	float number;
 };
@@ -118,50 +118,39 @@ static void combine(const struct elements *e, const float *x, const float *y, fl
 	for (size_t i = 0; i < n; i++) {
 		float a = (x[i] - e->x.zero) * e->x.scale;
 		float b = e->is_with_number ? e->number : (y[i] - e->y.zero) * e->y.scale;
-		float value = e->how == SUM        ? a + b
-			      : e->how == PRODUCT  ? a * b
-			      : e->how == POSITIVE ? (a > 0 ? a : 0)
-						   : a;
+		float value = e->combination == SUM        ? a + b
+			      : e->combination == PRODUCT  ? a * b
+			      : e->combination == POSITIVE ? (a > 0 ? a : 0)
+							   : a;
 		out[i] = et_quantized(&e->out, value, e->factor);
 	}
 }
 
 /* @y may be NULL. */
-static enum et_status over_elements(struct et_kernel_ctx *ctx, const struct elements *e, const struct et_tensor *x,
+static enum et_status run_elementwise(struct et_kernel_ctx *ctx, const struct elements *e, const struct et_tensor *x,
 	const struct et_tensor *y, struct et_tensor *out)
 {
 	struct et_view views[3];
 	struct et_walk walk;
 	struct et_place place;
-	int64_t sizes[ET_MAX_DIMS] = { 0 };
-	size_t n_dims = y && y->n_dims > x->n_dims ? y->n_dims : x->n_dims;
-	for (size_t d = 0; d < n_dims; d++) {
-		size_t from_end = n_dims - d;
-		int64_t a = from_end <= x->n_dims ? x->sizes[x->n_dims - from_end] : 1;
-		int64_t b = y && from_end <= y->n_dims ? y->sizes[y->n_dims - from_end] : 1;
-		ET_REQUIRE(ctx, a == b || a == 1 || b == 1, "sizes %lld and %lld do not fit", (long long)a,
-			(long long)b);
-		sizes[d] = a == 1 ? b : a;
-	}
-	ET_TRY(et_resize(ctx, out, sizes, n_dims));
-	et_view_of(&views[0], out);
 	et_view_of(&views[1], x);
 	et_view_of(&views[2], y ? y : x);
-	for (size_t v = 1; v < 3; v++)
-		et_view_broadcast(&views[v], sizes, n_dims);
+	ET_REQUIRE(ctx, et_view_broadcast_both(&views[1], &views[2]), "the tensors do not broadcast");
+	ET_TRY(et_resize(ctx, out, views[1].sizes, views[1].n_dims));
+	et_view_of(&views[0], out);
 	et_walk_init(&walk, (const struct et_view *[]){ &views[0], &views[1], &views[2] }, 3);
 	et_place_seek(&place, &walk, 0);
 	for (size_t i = 0, n; i < walk.numel; i += n) {
-		float span_ukernels[3][BLOCK];
+		float spans[3][BLOCK];
 		n = et_place_run(&place, &walk);
 		n = n < BLOCK ? n : BLOCK;
 		for (size_t v = 1; v < 3; v++)
-			et_loader(views[v].type, ET_F32)(span_ukernels[v],
+			et_loader(views[v].type, ET_F32)(spans[v],
 				views[v].data + place.offset[v] * (ptrdiff_t)et_scalar_size(views[v].type),
 				walk.strides[v][walk.n_dims - 1], n);
-		combine(e, span_ukernels[1], span_ukernels[2], span_ukernels[0], n);
+		combine(e, spans[1], spans[2], spans[0], n);
 		et_storer(out->type, ET_F32)(views[0].data + place.offset[0] * (ptrdiff_t)et_scalar_size(out->type),
-			walk.strides[0][walk.n_dims - 1], span_ukernels[0], n);
+			walk.strides[0][walk.n_dims - 1], spans[0], n);
 		et_place_advance(&place, &walk, n);
 	}
 	return ET_OK;
@@ -172,14 +161,14 @@ static enum et_status run_binary(struct et_kernel_ctx *ctx, struct et_evalue *co
 {
 	const struct et_tensor *x = args[0]->tensor, *y = args[3]->tensor;
 	struct et_tensor *out = args[8]->tensor;
-	struct elements e = { .how = et_cadence_kind_of(ctx)->is_product ? PRODUCT : SUM };
+	struct elements e = { .combination = et_cadence_kind_of(ctx)->is_product ? PRODUCT : SUM };
 	ET_TRY(et_get_qparams(ctx, args[1], args[2], x, "an input", &e.x));
 	ET_TRY(et_get_qparams(ctx, args[4], args[5], y, "an input", &e.y));
 	ET_TRY(et_get_qparams(ctx, args[6], args[7], out, "an output", &e.out));
 	ET_TRY(et_require_same_type(ctx, x, y));
 	ET_TRY(et_require_same_type(ctx, x, out));
 	e.factor = 1 / e.out.scale;
-	return over_elements(ctx, &e, x, y, out);
+	return run_elementwise(ctx, &e, x, y, out);
 }
 
 /* x, its scale and zero point, number, scale and zero point of the output > out */
@@ -187,41 +176,41 @@ static enum et_status run_with_number(struct et_kernel_ctx *ctx, struct et_evalu
 {
 	const struct et_tensor *x = args[0]->tensor;
 	struct et_tensor *out = args[6]->tensor;
-	struct elements e = { .how = et_cadence_kind_of(ctx)->is_product ? PRODUCT : SUM,
+	struct elements e = { .combination = et_cadence_kind_of(ctx)->is_product ? PRODUCT : SUM,
 		.is_with_number = true,
 		.number = (float)et_number_double(args[3]) };
 	ET_TRY(et_get_qparams(ctx, args[1], args[2], x, "an input", &e.x));
 	ET_TRY(et_get_qparams(ctx, args[4], args[5], out, "an output", &e.out));
 	ET_TRY(et_require_same_type(ctx, x, out));
 	e.factor = 1 / e.out.scale;
-	return over_elements(ctx, &e, x, NULL, out);
+	return run_elementwise(ctx, &e, x, NULL, out);
 }
 
-/* x, its zero point, that of the output, multiplier, shift > out */
+/* x, its zero point, zero point of the output, multiplier, shift > out */
 static enum et_status run_relu(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *x = args[0]->tensor;
 	struct et_tensor *out = args[5]->tensor;
-	struct elements e = { .how = POSITIVE };
+	struct elements e = { .combination = POSITIVE };
 	ET_TRY(et_get_qparams(ctx, NULL, args[1], x, "an input", &e.x));
 	ET_TRY(et_get_qparams(ctx, NULL, args[2], out, "an output", &e.out));
 	ET_TRY(et_require_same_type(ctx, x, out));
 	ET_TRY(et_get_scale_at(ctx, args[3], args[4], 0, 1, &e.factor));
-	return over_elements(ctx, &e, x, NULL, out);
+	return run_elementwise(ctx, &e, x, NULL, out);
 }
 
-/* x, its scale and zero point, those of the output, dtype > out */
+/* x, its scale and zero point, scale and zero point of the output, dtype > out */
 static enum et_status run_requantize(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *x = args[0]->tensor;
 	struct et_tensor *out = args[6]->tensor;
-	struct elements e = { .how = ALONE };
+	struct elements e = { .combination = ALONE };
 	ET_TRY(et_get_qparams(ctx, args[1], args[2], x, "an input", &e.x));
 	ET_TRY(et_get_qparams(ctx, args[3], args[4], out, "an output", &e.out));
 	ET_REQUIRE(ctx, args[5]->i == (int64_t)out->type || (args[5]->i == ET_BITS16 && out->type == ET_UINT16),
 		"dtype %lld, the tensor is %s", (long long)args[5]->i, et_scalar_name(out->type));
 	e.factor = 1 / e.out.scale;
-	return over_elements(ctx, &e, x, NULL, out);
+	return run_elementwise(ctx, &e, x, NULL, out);
 }
 
 /* --- lines -------------------------------------------------------------------------------------------------- */
@@ -230,11 +219,11 @@ enum et_status et_get_normalized(struct et_kernel_ctx *ctx, const struct et_tens
 	size_t *ret_n)
 {
 	size_t n_shape = et_list_len(shape), n = 1;
-	ET_REQUIRE(ctx, n_shape > 0 && n_shape <= x->n_dims, "a shape of rank %zu in one of rank %u", n_shape,
-		x->n_dims);
+	ET_REQUIRE(ctx, n_shape > 0 && n_shape <= x->n_dims, "a normalized shape of rank %zu for an input of rank %u",
+		n_shape, x->n_dims);
 	for (size_t d = 0; d < n_shape; d++) {
 		int32_t size = x->sizes[x->n_dims - n_shape + d];
-		ET_REQUIRE(ctx, et_list_int(shape, d) == size, "size %lld of what is normalized, not %d",
+		ET_REQUIRE(ctx, et_list_int(shape, d) == size, "normalized size %lld, expected %d",
 			(long long)et_list_int(shape, d), size);
 		n *= (size_t)size;
 	}
@@ -242,7 +231,7 @@ enum et_status et_get_normalized(struct et_kernel_ctx *ctx, const struct et_tens
 	return ET_OK;
 }
 
-/* x, its scale and zero point, shape of what is normalized, weight, bias, eps, scale and zero point of the output > out */
+/* x, its scale and zero point, normalized shape, weight, bias, eps, scale and zero point of the output > out */
 static enum et_status run_layer_norm(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *x = args[0]->tensor, *weight = args[4]->tensor, *bias = args[5]->tensor;
@@ -339,7 +328,7 @@ static const struct et_cadence_kind s8_last = { TYPED(ET_INT8), .is_channels_las
 static const struct et_cadence_kind u8_last = { TYPED(ET_UINT8), .is_channels_last = true };
 
 #define CONV         "TTTVVVIIIDDIII>T"
-#define CONV_LAST    "TTTVVVIIIDDIIIt>T" /* of functions of channels last, an offset that nobody reads */
+#define CONV_LAST    "TTTVVVIIIDDIIIt>T" /* with channels last, an offset that is ignored */
 #define CONV_TENSORS "TTTVVVIITTDITT>T"
 
 static const struct et_kernel rows[] = {

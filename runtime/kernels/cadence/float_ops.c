@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cadence::'s operators on real numbers: those that aten:: has too, go there; the others are plain loops.
+/* cadence::'s operators on real numbers. Operators that aten:: has too call its kernels; the others are plain loops.
  *
- * Weights of 8 bits with inputs of float (_w8a32_) are numbers times one scale; a rotation of positions (rope) turns pairs
- * of numbers, which stand side by side or half a head apart. A transposed convolution's weights come with input and
- * output channels exchanged and each kernel turned around, which is undone first.
+ * Operators with 8-bit weights and float inputs (_w8a32_) use weights times one scale. A rotary embedding (rope)
+ * rotates pairs of numbers, which are adjacent or half a head apart. A transposed convolution's weights come with input
+ * and output channels exchanged and each kernel flipped, which is undone first.
  *
- * Left out: channels last for what ExecuTorch's own definitions do not take either. */
+ * Left out: channels last, where ExecuTorch's own definitions do not take it either. */
 #include "runtime/kernels/cadence/cadence.h"
 #include "runtime/kernels/kernels.h"
 
-/* --- what aten:: has ---------------------------------------------------------------------------------------- */
+/* --- through aten:: ---------------------------------------------------------------------------------------- */
 
 static const struct et_evalue zeros_evalue = { .tag = ET_TAG_INT, .i = 0 };
 
@@ -35,7 +35,7 @@ static enum et_status run_transposed(struct et_kernel_ctx *ctx, struct et_evalue
 	int32_t sizes[ET_MAX_DIMS], strides[ET_MAX_DIMS], stride = 1;
 	uint8_t order[ET_MAX_DIMS];
 	struct et_view from, to;
-	ET_REQUIRE(ctx, !args[8]->b, "channels last");
+	ET_REQUIRE(ctx, !args[8]->b, "channels last is not supported");
 	ET_REQUIRE(ctx, weight->n_dims == 3 || weight->n_dims == 4, "a weight of rank %u", weight->n_dims);
 	et_view_of(&from, weight);
 	for (size_t d = 2; d < weight->n_dims; d++)
@@ -79,14 +79,14 @@ static enum et_status run_softmax(struct et_kernel_ctx *ctx, struct et_evalue *c
 static enum et_status run_embedding(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_evalue unread = zeros_evalue;
-	ET_REQUIRE(ctx, !args[4]->b, "pruned weights");
+	ET_REQUIRE(ctx, !args[4]->b, "pruned weights are not supported");
 	return et_cadence_run_as(ctx, "quantized_decomposed::embedding_byte.out",
 		(struct et_evalue *const[]){ args[0], args[1], args[2], &unread, &unread, args[3], args[5] });
 }
 
 /* --- pooling ------------------------------------------------------------------------------------------------ */
 
-/* Numbers under a window of the padded image, from @at on: their sum, and how many there are. */
+/* The sum of the numbers under a window of the padded image, at position @at, and how many there are. */
 static double sum_window(const struct et_tensor *x, size_t plane, const int64_t *at, const int64_t *kernel,
 	const int64_t *padding, int32_t pad, int64_t *ret_n)
 {
@@ -109,8 +109,8 @@ static double sum_window(const struct et_tensor *x, size_t plane, const int64_t 
 	return sum + (double)(*ret_n - n_seen) * pad;
 }
 
-/* input, kernel, stride, padding, rounding up, counting pads, divisor, zero point, channels last > out. With a zero point
- * the padding is a part of the image, whose numbers are that or 0. */
+/* input, kernel, stride, padding, ceil mode, count include pad, divisor, zero point, channels last > out. With a zero
+ * point, the padding is part of the image, filled with the zero point or 0. */
 static enum et_status run_avg_pool(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *x = args[0]->tensor;
@@ -120,7 +120,7 @@ static enum et_status run_avg_pool(struct et_kernel_ctx *ctx, struct et_evalue *
 	int32_t pad;
 	struct et_qparams q;
 	struct et_evalue zero = zeros_evalue;
-	ET_REQUIRE(ctx, !args[8]->b, "channels last");
+	ET_REQUIRE(ctx, !args[8]->b, "channels last is not supported");
 	if (et_is_none(args[7]))
 		return et_cadence_run_as(ctx, "aten::avg_pool2d.out",
 			(struct et_evalue *const[]){
@@ -169,7 +169,7 @@ static enum et_status run_avg_pool(struct et_kernel_ctx *ctx, struct et_evalue *
 
 /* --- rows --------------------------------------------------------------------------------------------------- */
 
-/* x, shape of what is normalized, weight, eps > out */
+/* x, normalized shape, weight, eps > out */
 static enum et_status run_rms_norm(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *x = args[0]->tensor, *weight = et_is_none(args[2]) ? NULL : args[2]->tensor;
@@ -201,7 +201,7 @@ static enum et_status run_rms_norm(struct et_kernel_ctx *ctx, struct et_evalue *
 	return ET_OK;
 }
 
-/* Which row of the tables of sines belongs to position @at. */
+/* The row of the sine and cosine tables for position @at. */
 static enum et_status get_position(struct et_kernel_ctx *ctx, const struct et_evalue *positions, int64_t at, int64_t n,
 	size_t *ret)
 {
@@ -215,18 +215,19 @@ static enum et_status get_position(struct et_kernel_ctx *ctx, const struct et_ev
 	return ET_OK;
 }
 
-/* Pairs of @n numbers turned by the angles whose sines and cosines are given. */
-static void rotate(float *row, size_t n, bool is_half, const float *sines, const float *cosines)
+/* Rotate pairs of @n numbers by the angles whose sines and cosines are given. */
+static void rotate(float *row, size_t n, bool is_half_head_apart, const float *sines, const float *cosines)
 {
 	for (size_t i = 0; i < n / 2; i++) {
-		float *a = is_half ? &row[i] : &row[2 * i], *b = is_half ? &row[i + n / 2] : a + 1;
+		float *a = is_half_head_apart ? &row[i] : &row[2 * i],
+		      *b = is_half_head_apart ? &row[i + n / 2] : a + 1;
 		float x = *a, y = *b;
 		*a = x * cosines[i] - y * sines[i];
 		*b = x * sines[i] + y * cosines[i];
 	}
 }
 
-/* x, sines, cosines, positions, of 8 and 16 bits scale and zero point of x and of the output > out */
+/* x, sines, cosines, positions; quantized: also scale and zero point of x and of the output > out */
 static enum et_status run_rope(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *x = args[0]->tensor, *tables[] = { args[1]->tensor, args[2]->tensor };
@@ -252,7 +253,7 @@ static enum et_status run_rope(struct et_kernel_ctx *ctx, struct et_evalue *cons
 		ET_REQUIRE(ctx,
 			tables[t]->n_dims == 2 && (size_t)tables[t]->sizes[1] == n / 2 &&
 				tables[t]->sizes[0] >= x->sizes[1] && tables[t]->sizes[0] == tables[0]->sizes[0],
-			"a table of sines that does not fit");
+			"a sine or cosine table does not fit");
 	}
 	if (positions) {
 		ET_REQUIRE(ctx, positions->type == ET_INT64 || positions->type == ET_INT32, "positions of %s",
@@ -271,7 +272,8 @@ static enum et_status run_rope(struct et_kernel_ctx *ctx, struct et_evalue *cons
 		et_loader(x->type, ET_F32)(row, (const uint8_t *)x->data + offset, 1, n);
 		for (size_t i = 0; is_quantized && i < n; i++)
 			row[i] = (row[i] - from.zero) * from.scale;
-		rotate(row, n, et_cadence_kind_of(ctx)->is_half, (const float *)tables[0]->data + position * (n / 2),
+		rotate(row, n, et_cadence_kind_of(ctx)->is_half_head_apart,
+			(const float *)tables[0]->data + position * (n / 2),
 			(const float *)tables[1]->data + position * (n / 2));
 		for (size_t i = 0; is_quantized && i < n; i++)
 			row[i] = et_quantized(&to, row[i], 1 / to.scale);
@@ -280,14 +282,14 @@ static enum et_status run_rope(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	return ET_OK;
 }
 
-/* --- weights of 8 bits -------------------------------------------------------------------------------------- */
+/* --- 8-bit weights ------------------------------------------------------------------------------------------- */
 
 struct weights {
 	const int8_t *data;
 	float scale;
 };
 
-/* @tensor: of 8 bits, as many as there are to be. */
+/* @tensor must be int8 with @n elements. */
 static enum et_status get_weights(struct et_kernel_ctx *ctx, const struct et_evalue *tensor,
 	const struct et_evalue *scale, size_t n, const char *what, struct weights *ret)
 {
@@ -299,8 +301,8 @@ static enum et_status get_weights(struct et_kernel_ctx *ctx, const struct et_eva
 	return ET_OK;
 }
 
-/* The bias, and a row times a column of weights, @stride apart. */
-static float weighed(const float *row, size_t n, const struct weights *w, size_t first, size_t stride)
+/* A row times a column of weights, which are @stride apart. */
+static float weighted_sum(const float *row, size_t n, const struct weights *w, size_t first, size_t stride)
 {
 	double sum = 0;
 	for (size_t i = 0; i < n; i++)
@@ -341,7 +343,8 @@ static enum et_status run_mixed_linear(struct et_kernel_ctx *ctx, struct et_eval
 	ET_TRY(et_resize(ctx, out, sizes, x->n_dims));
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
 	for (size_t i = 0, numel = et_tensor_numel(out); i < numel; i++)
-		((float *)out->data)[i] = weighed((const float *)x->data + i / n_out * n, n, &w, i % n_out, n_out) +
+		((float *)out->data)[i] = weighted_sum((const float *)x->data + i / n_out * n, n, &w, i % n_out,
+						  n_out) +
 					  weight_at(&b, i % n_out);
 	return ET_OK;
 }
@@ -369,15 +372,15 @@ static enum et_status run_mixed_conv(struct et_kernel_ctx *ctx, struct et_evalue
 		size_t at = i % n_at, channel = i / n_at % n_out, batch = i / n_at / n_out;
 		float sum = weight_at(&b, channel);
 		for (size_t k = 0; k < KERNEL; k++)
-			sum += weighed((const float *)x->data + (batch * length + at + k) * n, n, &w,
+			sum += weighted_sum((const float *)x->data + (batch * length + at + k) * n, n, &w,
 				(k * n_out + channel) * n, 1);
 		((float *)out->data)[i] = sum;
 	}
 	return ET_OK;
 }
 
-/* inputs, hidden state, weights of the inputs, scale, weights of the state, scale, bias of the inputs, scale of both biases,
- * bias of the state > out: the new state, twice */
+/* inputs, hidden state, input weights, scale, state weights, scale, input bias, scale of both biases, state bias > out:
+ * the new state, twice */
 static enum et_status run_mixed_gru(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *x = args[0]->tensor, *hidden = args[1]->tensor;
@@ -400,8 +403,8 @@ static enum et_status run_mixed_gru(struct et_kernel_ctx *ctx, struct et_evalue 
 		float from_x[3], from_state[3];
 		for (size_t gate = 0; gate < 3; gate++) {
 			size_t row = gate * n_out + i;
-			from_x[gate] = weighed(x->data, n, &wx, row * n, 1) + weight_at(&bx, row);
-			from_state[gate] = weighed(hidden->data, n_out, &wh, row * n_out, 1) + weight_at(&bh, row);
+			from_x[gate] = weighted_sum(x->data, n, &wx, row * n, 1) + weight_at(&bx, row);
+			from_state[gate] = weighted_sum(hidden->data, n_out, &wh, row * n_out, 1) + weight_at(&bh, row);
 		}
 		float reset = 1 / (1 + expf(-(from_x[0] + from_state[0])));
 		float update = 1 / (1 + expf(-(from_x[1] + from_state[1])));
@@ -412,25 +415,25 @@ static enum et_status run_mixed_gru(struct et_kernel_ctx *ctx, struct et_evalue 
 	return ET_OK;
 }
 
-static const struct et_cadence_kind line = { .rank = 3 }, plane = { .rank = 4 }, space = { .rank = 5 }, pairs = { 0 },
-				    half = { .is_half = true },
-				    quantized_half = { .is_half = true, .is_quantized = true };
+static const struct et_cadence_kind line = { .rank = 3 }, plane = { .rank = 4 }, space = { .rank = 5 },
+				    adjacent_pairs = { 0 }, half_head_pairs = { .is_half_head_apart = true },
+				    quantized_half_head_pairs = { .is_half_head_apart = true, .is_quantized = true };
 
 static const struct et_kernel rows[] = {
 	{ "cadence::_softmax_f32_f32.out", "TIb>T", run_softmax },
-	{ "cadence::avg_pool2d.out", "TVVVBBitB>T", run_avg_pool, &pairs },
+	{ "cadence::avg_pool2d.out", "TVVVBBitB>T", run_avg_pool, &adjacent_pairs },
 	{ "cadence::conv1d.out", "TTTVVVI>T", run_conv, &line },
 	{ "cadence::conv2d.out", "TTTVVVI>T", run_conv, &plane },
 	{ "cadence::conv3d.out", "TTTVVVI>T", run_conv, &space },
 	{ "cadence::fully_connected.out", "TTt>T", run_fully_connected },
 	{ "cadence::quantized_embedding_byte.out", "TTtTB>T", run_embedding },
-	{ "cadence::quantized_rope_rotate_stacked_halves.out", "TTTtDIDI>T", run_rope, &quantized_half },
+	{ "cadence::quantized_rope_rotate_stacked_halves.out", "TTTtDIDI>T", run_rope, &quantized_half_head_pairs },
 	{ "cadence::quantized_w8a32_conv.out", "TTDTD>T", run_mixed_conv },
 	{ "cadence::quantized_w8a32_gru.out", "TTTDTDTDT>T", run_mixed_gru },
 	{ "cadence::quantized_w8a32_linear.out", "TTDTD>T", run_mixed_linear },
 	{ "cadence::rms_norm.out", "TVtd>T", run_rms_norm },
-	{ "cadence::rope.out", "TTTt>T", run_rope, &pairs },
-	{ "cadence::rope_rotate_stacked_halves.out", "TTTt>T", run_rope, &half },
+	{ "cadence::rope.out", "TTTt>T", run_rope, &adjacent_pairs },
+	{ "cadence::rope_rotate_stacked_halves.out", "TTTt>T", run_rope, &half_head_pairs },
 	{ "cadence::transposed_convolution.out", "TTTVVVVIB>T", run_transposed },
 };
 

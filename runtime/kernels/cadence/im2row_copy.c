@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cadence::'s operators that move numbers and compute none: rows of what lies under a window, copies, masks.
+/* cadence::'s operators that only move numbers: im2row, copies, masks.
  *
- * A row has all numbers that one output position of a convolution is made of, so that a convolution becomes a product of
- * matrices. For a transposed one the window looks back: at the input positions that reach the output position, and at
- * the zero point where none does. Elements are copied whatever their type is.
+ * A row of im2row holds all numbers that one output position of a convolution needs, so that a convolution becomes a
+ * matrix product. For a transposed convolution the window goes backwards: it holds the input positions that contribute
+ * to the output position, and the zero point where there is none. Elements are copied whatever their type is.
  *
- * What its memory planning calls _nop (an output that already lies where its inputs are) is done all the same, as are
- * copies by DMA: here memory is not where that planning would have it. */
+ * Operators that Cadence's memory planning calls _nop (their output is already where the inputs are) still copy here,
+ * and so do DMA copies, because memory is planned differently here. */
 #include "runtime/kernels/cadence/cadence.h"
 #include "runtime/kernels/kernels.h"
 
-/* --- rows --------------------------------------------------------------------------------------------------- */
+/* --- im2row ------------------------------------------------------------------------------------------------- */
 
-/* Dimension 0 is the height, of which a line has 1. */
+/* Dimension 0 is the height, which is 1 for a 1-D input. */
 struct rows {
 	int64_t batch, channels, size[2];
 	int64_t batch_stride, channel_stride, step[2]; /* of the input, in elements */
@@ -32,8 +32,8 @@ static enum et_status get_pair(struct et_kernel_ctx *ctx, const struct et_evalue
 	return ET_OK;
 }
 
-/* @lists: kernel, dilation, padding, stride, and what is added to the output's sizes of a transposed one. */
-static enum et_status see_rows(struct et_kernel_ctx *ctx, struct rows *r, const struct et_tensor *x,
+/* @lists: kernel, dilation, padding, stride, and output padding if transposed. */
+static enum et_status read_rows(struct et_kernel_ctx *ctx, struct rows *r, const struct et_tensor *x,
 	struct et_evalue *const *lists, bool is_last)
 {
 	int64_t more[2] = { 0 };
@@ -70,8 +70,8 @@ static enum et_status see_rows(struct et_kernel_ctx *ctx, struct rows *r, const 
 	return ET_OK;
 }
 
-/* The input position under place @k of the window at output position @at; -1: none. */
-static int64_t under(const struct rows *r, size_t d, int64_t at, int64_t k)
+/* The input position under kernel position @k at output position @at; -1: none. */
+static int64_t input_position(const struct rows *r, size_t d, int64_t at, int64_t k)
 {
 	int64_t in = r->is_transposed ? at + r->padding[d] - (r->kernel[d] - 1 - k) * r->dilation[d]
 				      : at * r->stride[d] - r->padding[d] + k * r->dilation[d];
@@ -80,13 +80,14 @@ static int64_t under(const struct rows *r, size_t d, int64_t at, int64_t k)
 	return in >= 0 && in < r->size[d] ? in : -1;
 }
 
-/* One row; @empty is what stands where the window sees nothing. */
+/* Write one row; @empty is the element outside the input. */
 static void write_row(const struct rows *r, const struct et_tensor *x, int64_t batch, const int64_t *at,
 	const uint8_t *empty, uint8_t *to)
 {
 	size_t bytes = et_element_bytes(x);
 	for (int64_t k = 0; k < r->kernel[0] * r->kernel[1]; k++) {
-		int64_t row = under(r, 0, at[0], k / r->kernel[1]), column = under(r, 1, at[1], k % r->kernel[1]);
+		int64_t row = input_position(r, 0, at[0], k / r->kernel[1]),
+			column = input_position(r, 1, at[1], k % r->kernel[1]);
 		int64_t first = batch * r->batch_stride + row * r->step[0] + column * r->step[1];
 		for (int64_t c = 0; c < r->channels; c++) {
 			size_t place = (size_t)(c * r->channel_step + k * r->position_step);
@@ -104,7 +105,7 @@ static enum et_status run_rows(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	size_t next = r.is_transposed ? 6 : 5;
 	struct et_tensor *out = args[next + 2]->tensor;
 	ET_REQUIRE(ctx, et_loader(x->type, ET_F64) != NULL, "%s", et_scalar_name(x->type));
-	ET_TRY(see_rows(ctx, &r, x, args + 1, args[next + 1]->b));
+	ET_TRY(read_rows(ctx, &r, x, args + 1, args[next + 1]->b));
 	ET_TRY(et_require_same_type(ctx, x, out));
 	int64_t area = r.kernel[0] * r.kernel[1];
 	ET_REQUIRE(ctx, r.channels == 0 || area <= INT32_MAX / r.channels, "rows of %lld x %lld numbers",
@@ -133,7 +134,7 @@ static enum et_status run_rows(struct et_kernel_ctx *ctx, struct et_evalue *cons
 
 /* --- masks -------------------------------------------------------------------------------------------------- */
 
-/* mask, threshold > out: bits of eight, one where a number must not be looked at. */
+/* mask, threshold > out: one bit for each number, 1 if it must be ignored. */
 static enum et_status run_mask(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *mask = args[0]->tensor;
@@ -142,7 +143,7 @@ static enum et_status run_mask(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	size_t n = mask->n_dims;
 	bool is_bool = mask->type == ET_BOOL;
 	ET_REQUIRE(ctx, is_bool || mask->type == ET_FLOAT32, "a mask of %s", et_scalar_name(mask->type));
-	ET_REQUIRE(ctx, n > 0 && mask->sizes[n - 1] % 8 == 0, "a mask whose lines are no multiple of 8");
+	ET_REQUIRE(ctx, n > 0 && mask->sizes[n - 1] % 8 == 0, "the mask's last dimension is not a multiple of 8");
 	ET_TRY(et_require_type(ctx, out, ET_UINT8, "the output"));
 	ET_TRY(et_require_contiguous(ctx, mask, "the mask"));
 	for (size_t d = 0; d < n; d++)
@@ -194,12 +195,12 @@ static enum et_status run_as_named(struct et_kernel_ctx *ctx, struct et_evalue *
 	return et_cadence_run_as(ctx, et_cadence_kind_of(ctx)->as, args);
 }
 
-/* What follows the source are hints. */
+/* Arguments behind the source are hints. */
 static enum et_status run_copy(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_view view;
 	et_view_of(&view, args[0]->tensor);
-	return et_give_view(ctx, &view, args[strlen(ctx->kernel->signature) - 2]->tensor);
+	return et_copy_view_to_output(ctx, &view, args[strlen(ctx->kernel->signature) - 2]->tensor);
 }
 
 static const struct et_cadence_kind plain = { 0 }, back = { .is_transposed = true };

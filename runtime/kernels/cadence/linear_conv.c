@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cadence::'s sums of products: linear and matmul, and what moves a window over an image, convolution and max pool.
+/* cadence::'s sums of products: linear and matmul; and the operators that move a window over an image: convolution and
+ * max pool.
  *
- * Rows of numbers are multiplied with one row for each output channel. Both lose their zero points on the way into
- * spans of 16 bits, or 32 where those would not do; sums are exact, and only then a float that is scaled and rounded.
- * A convolution's rows are the pixels under the kernel, gathered at each output position; its padding is zeros, after
- * the zero point. Layouts are strides, so that there is one loop for channels first, channels last, and lines. */
+ * Rows of numbers are multiplied with one row for each output channel. Zero points are subtracted when numbers are
+ * loaded into spans of 16 bits, or 32 bits if those do not suffice. Sums are exact; only then are they converted to
+ * float, scaled and rounded. A convolution's rows are the pixels under the kernel, gathered for each output position;
+ * its padding is 0 after subtracting the zero point. Layouts are strides, so one loop serves channels first, channels
+ * last and 1-D. */
 #include "runtime/kernels/cadence/cadence.h"
 
 /* --- products ----------------------------------------------------------------------------------------------- */
@@ -13,18 +15,18 @@
 struct product {
 	const struct et_tensor *x, *weight;
 	size_t n_terms, n_channels;
-	bool is_narrow; /* spans are of 16 bits; else of 32 */
+	bool is_narrow; /* spans have 16 bits; otherwise 32 */
 	int32_t x_zero;
-	uint8_t *weights;    /* a span for each channel */
-	uint8_t *row;        /* a span */
+	uint8_t *weights;    /* one span for each channel */
+	uint8_t *row;        /* one span */
 	const int32_t *bias; /* or NULL */
-	float *scales;       /* of the channels' sums */
+	float *scales;       /* for the channels' sums */
 	int32_t *zeros;      /* of the channels' weights */
-	float factor;        /* after the scale */
+	float factor;        /* applied after the scale */
 	struct et_qparams out;
 };
 
-/* Narrow spans: no number is above 510, so that 8192 products fit 32 bits. */
+/* In narrow spans no number is above 510, so 8192 products fit in 32 bits. */
 enum { NARROW_ZERO_MAX = 255, NARROW_TERMS = 8192 };
 
 static bool is_near(int32_t zero)
@@ -64,7 +66,7 @@ static int64_t dot_wide(const int32_t *a, const int32_t *b, size_t n)
 				((int32_t *)(void *)span)[i] = *from - zero;            \
 	} while (0)
 
-/* @n numbers, @stride apart from number @at of @tensor on, less the zero point. */
+/* Load @n numbers of @tensor, starting at number @at, @stride apart, and subtract the zero point. */
 static void load(uint8_t *span, bool is_narrow, const struct et_tensor *tensor, int64_t at, int64_t stride, size_t n,
 	int32_t zero)
 {
@@ -129,7 +131,7 @@ static uint8_t *weights_of(const struct product *p, size_t channel)
 	return p->weights + channel * span_size(p);
 }
 
-/* The row times @n channels from @first on: to @out, from element @at on, @stride apart. */
+/* Multiply the row with @n channels, starting at @first; results go to @out, starting at element @at, @stride apart. */
 static void multiply(const struct product *p, size_t first, size_t n, struct et_tensor *out, int64_t at, int64_t stride)
 {
 	for (size_t j = first; j < first + n; j++, at += stride) {
@@ -177,7 +179,7 @@ enum et_status et_cadence_linear(struct et_kernel_ctx *ctx, struct et_evalue *co
 	return ET_OK;
 }
 
-/* The originals never look at the bias. */
+/* ExecuTorch's kernels ignore the bias, so it must be zero. */
 static enum et_status require_zeros(struct et_kernel_ctx *ctx, const struct et_evalue *bias)
 {
 	if (et_is_none(bias))
@@ -222,7 +224,7 @@ enum et_status et_cadence_matmul(struct et_kernel_ctx *ctx, struct et_evalue *co
 	ET_TRY(et_require_same_type(ctx, x, out));
 	ET_TRY(et_resize(ctx, out, sizes, n));
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
-	if (et_tensor_numel(out) == 0) /* of any number of batches */
+	if (et_tensor_numel(out) == 0) /* however many batch items there are */
 		return ET_OK;
 	for (size_t j = 0; j < p.n_channels; j++)
 		ET_TRY(et_get_scale_at(ctx, args[5], args[6], 0, 1, &p.scales[j]));
@@ -240,9 +242,9 @@ enum et_status et_cadence_matmul(struct et_kernel_ctx *ctx, struct et_evalue *co
 	return ET_OK;
 }
 
-/* --- under a window ----------------------------------------------------------------------------------------- */
+/* --- windows ------------------------------------------------------------------------------------------------ */
 
-/* An image's dimensions in elements, and how far apart neighbours are; a line is an image of height 1. */
+/* An image's sizes, and its strides in elements; a 1-D input is an image of height 1. */
 struct image {
 	int64_t batch, channels, size[2];
 	int64_t batch_stride, channel_stride, stride[2];
@@ -262,10 +264,10 @@ static struct image image_of(const struct et_tensor *tensor, bool is_channels_la
 }
 
 struct window {
-	int64_t size[2], stride[2], padding[2], dilation[2], n[2]; /* n: positions */
+	int64_t size[2], stride[2], padding[2], dilation[2], n[2]; /* n: the number of positions */
 };
 
-/* Item @d of two of a list that may have one for both; of a line, the last. */
+/* Item @d of a list of two numbers, or of one for both. */
 static enum et_status get_item(struct et_kernel_ctx *ctx, const struct et_evalue *list, size_t d, int64_t least,
 	const char *what, int64_t *ret)
 {
@@ -276,7 +278,7 @@ static enum et_status get_item(struct et_kernel_ctx *ctx, const struct et_evalue
 	return ET_OK;
 }
 
-/* @w has the sizes. */
+/* @w already has the sizes. */
 static enum et_status place_window(struct et_kernel_ctx *ctx, struct window *w, const struct image *x, size_t n_dims,
 	struct et_evalue *const *lists, bool rounds_up)
 {
@@ -298,15 +300,15 @@ static enum et_status place_window(struct et_kernel_ctx *ctx, struct window *w, 
 	return ET_OK;
 }
 
-static inline int64_t meet(const struct window *w, const struct image *x, size_t d, int64_t at, int64_t k)
+static inline int64_t input_position(const struct window *w, const struct image *x, size_t d, int64_t at, int64_t k)
 {
 	int64_t in = at * w->stride[d] - w->padding[d] + k * w->dilation[d];
 	return in >= 0 && in < x->size[d] ? in : -1;
 }
 
-/* The first input position that the window meets, and one beyond the last: a file may name a window far larger than
- * the image. */
-static void meet_all(const struct window *w, const struct image *x, size_t d, int64_t at, int64_t *ret_first,
+/* The first input position under the window, and one beyond the last. A file may name a window far larger than the
+ * image. */
+static void input_range(const struct window *w, const struct image *x, size_t d, int64_t at, int64_t *ret_first,
 	int64_t *ret_end)
 {
 	int64_t first = at * w->stride[d] - w->padding[d], step = w->dilation[d];
@@ -338,13 +340,14 @@ struct conv {
 	int64_t n_groups, in_channels, out_channels; /* of one group */
 };
 
-/* The sizes of the kernel, and each output channel's weights: position by position, the channels of each together. */
+/* The strides of the weights. Each output channel's weights are loaded position by position, the channels of each
+ * position together. */
 struct weights {
 	int64_t channels, in_channels;
 	int64_t channel_stride, in_stride, stride[2];
 };
 
-static enum et_status see_weights(struct et_kernel_ctx *ctx, const struct et_tensor *x, const struct et_tensor *weight,
+static enum et_status read_weights(struct et_kernel_ctx *ctx, const struct et_tensor *x, const struct et_tensor *weight,
 	int64_t n_groups, struct weights *ret, int64_t *ret_size)
 {
 	bool is_last = et_cadence_kind_of(ctx)->is_channels_last;
@@ -368,7 +371,7 @@ static enum et_status see_weights(struct et_kernel_ctx *ctx, const struct et_ten
 	return ET_OK;
 }
 
-/* The pixels under the kernel at an output position, for one group. */
+/* Gather the pixels under the kernel at an output position, for one group. */
 static void gather(const struct conv *c, int64_t batch, int64_t group, int64_t i, int64_t j)
 {
 	const struct product *p = &c->product;
@@ -376,9 +379,9 @@ static void gather(const struct conv *c, int64_t batch, int64_t group, int64_t i
 	int64_t first = batch * c->x.batch_stride + group * c->in_channels * c->x.channel_stride;
 	uint8_t *span = p->row;
 	for (int64_t k = 0; k < c->window.size[0] && n; k++) {
-		int64_t row = meet(&c->window, &c->x, 0, i, k);
+		int64_t row = input_position(&c->window, &c->x, 0, i, k);
 		for (int64_t l = 0; l < c->window.size[1]; l++, span += n_bytes) {
-			int64_t column = meet(&c->window, &c->x, 1, j, l);
+			int64_t column = input_position(&c->window, &c->x, 1, j, l);
 			if (row < 0 || column < 0)
 				memset(span, 0, n_bytes);
 			else
@@ -404,7 +407,7 @@ static void convolve(const struct conv *c, struct et_tensor *out)
 }
 
 /* input, weight, bias, stride, padding, dilation, groups, zero points of input and weight, scale of the sums, scale and
- * zero point of the output, multiplier, shift (which say the same once more), perhaps an offset > out */
+ * zero point of the output, multiplier, shift (redundant), perhaps an offset > out */
 enum et_status et_cadence_conv(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_cadence_kind *kind = et_cadence_kind_of(ctx);
@@ -417,7 +420,7 @@ enum et_status et_cadence_conv(struct et_kernel_ctx *ctx, struct et_evalue *cons
 		x->n_dims);
 	ET_REQUIRE(ctx, c.n_groups >= 1 && c.n_groups <= INT32_MAX, "%lld groups", (long long)c.n_groups);
 	c.x = image_of(x, kind->is_channels_last);
-	ET_TRY(see_weights(ctx, x, weight, c.n_groups, &w, c.window.size));
+	ET_TRY(read_weights(ctx, x, weight, c.n_groups, &w, c.window.size));
 	ET_TRY(place_window(ctx, &c.window, &c.x, x->n_dims, args + 3, false));
 	ET_REQUIRE(ctx,
 		w.channels % c.n_groups == 0 && c.x.channels % c.n_groups == 0 &&
@@ -454,7 +457,8 @@ enum et_status et_cadence_conv(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	return ET_OK;
 }
 
-/* input, kernel, stride, padding, dilation, ceil mode > out: the order of integers is that of what they stand for. */
+/* input, kernel, stride, padding, dilation, ceil mode > out. Quantized integers are in the order of the real numbers
+ * they represent. */
 enum et_status et_cadence_max_pool(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	bool is_last = et_cadence_kind_of(ctx)->is_channels_last;
@@ -480,8 +484,8 @@ enum et_status et_cadence_max_pool(struct et_kernel_ctx *ctx, struct et_evalue *
 	int64_t least = is_signed ? (bytes == 1 ? INT8_MIN : INT16_MIN) : 0;
 	for (size_t at = 0; at < n; at++) {
 		int64_t rest = (int64_t)at % to.batch_stride, most = least, first[2], end[2];
-		meet_all(&w, &in, 0, rest / to.stride[0] % to.size[0], &first[0], &end[0]);
-		meet_all(&w, &in, 1, rest / to.stride[1] % to.size[1], &first[1], &end[1]);
+		input_range(&w, &in, 0, rest / to.stride[0] % to.size[0], &first[0], &end[0]);
+		input_range(&w, &in, 1, rest / to.stride[1] % to.size[1], &first[1], &end[1]);
 		int64_t plane = (int64_t)at / to.batch_stride * in.batch_stride +
 				rest / to.channel_stride % to.channels * in.channel_stride;
 		for (int64_t i = first[0]; i < end[0] && first[1] < end[1]; i += w.dilation[0])

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cadence's operators, against what ExecuTorch's own definitions in Python give (backends/cadence/aot/
- * ref_implementations.py; their multipliers have the other sign), and what is refused. */
+/* Cadence's operators compared with ExecuTorch's own definitions in Python
+ * (backends/cadence/aot/ref_implementations.py; their multipliers have the other sign), and calls that must be refused.
+ */
 #include "runtime/kernels/test_rig.h"
 
 #include <setjmp.h>
@@ -66,7 +67,7 @@ static void elements(void **state)
 		{ "cadence::quantized_relu.out", "i8[1]{1} i8[2]{1,2} 0 i32[1]{1073741824} i32[1]{0}",
 			"! 2 numbers for 1 ! i8[1]{0}" },
 		{ "cadence::quantized_add.per_tensor_out", "i8[2]{1,2} 1.0 0 i8[3]{1,2,3} 1.0 0 1.0 0",
-			"! fit ! i8[3]{0,0,0}" },
+			"! do not broadcast ! i8[3]{0,0,0}" },
 		{ "cadence::quantized_add.per_tensor_out", "i8[1]{1} 1.0 0 u8[1]{1} 1.0 0 1.0 0",
 			"! UINT8 ! i8[1]{0}" },
 		{ "cadence::requantize.per_tensor_out", "i8[1]{1} 1.0 0 1.0 0 0", "! dtype 0 ! i8[1]{0}" },

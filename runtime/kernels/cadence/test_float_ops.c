@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cadence's operators that move numbers, and those on real ones, against ExecuTorch's own definitions in Python (and of
- * the sum and product with a number in C++); and what is refused. */
+/* Cadence's operators that move numbers, and those on real numbers, compared with ExecuTorch's own definitions in
+ * Python (sum and product with a number: in C++); and calls that must be refused. */
 #include "runtime/kernels/test_rig.h"
 
 #include <setjmp.h>

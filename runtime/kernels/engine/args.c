@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks that many kernels share, and the sentences for when they fail.
+/* Checks that many kernels share, and their error texts.
  *
- * Whatever a client or a program can get wrong ends here as ET_E_INVALID_ARGUMENT with a sentence, before
- * which the run puts the instruction and its operator; nothing in here touches an element. */
+ * Whatever a client or a program can get wrong becomes ET_E_INVALID_ARGUMENT with a text; the run puts the instruction
+ * and its operator in front. Nothing here touches an element. */
 #include "runtime/kernels/engine/elementwise.h"
 
 #include <stdarg.h>
@@ -81,7 +81,7 @@ enum et_status et_resize(struct et_kernel_ctx *ctx, struct et_tensor *out, const
 	int32_t narrow[ET_MAX_DIMS];
 	char wanted[96];
 	enum et_status status = n_dims <= ET_MAX_DIMS ? ET_OK : ET_E_NOT_SUPPORTED;
-	bool is_sized = n_dims == out->n_dims; /* as it nearly always is */
+	bool is_sized = n_dims == out->n_dims; /* nearly always true */
 	for (size_t d = 0; is_sized && d < n_dims; d++)
 		is_sized = sizes[d] == out->sizes[d];
 	if (is_sized)
@@ -103,7 +103,7 @@ enum et_status et_resize(struct et_kernel_ctx *ctx, struct et_tensor *out, const
 enum et_status et_resize_like(struct et_kernel_ctx *ctx, struct et_tensor *out, const struct et_tensor *like)
 {
 	int64_t sizes[ET_MAX_DIMS];
-	bool is_sized = out->n_dims == like->n_dims; /* as it nearly always is */
+	bool is_sized = out->n_dims == like->n_dims; /* nearly always true */
 	for (size_t d = 0; is_sized && d < like->n_dims; d++)
 		is_sized = out->sizes[d] == like->sizes[d];
 	for (size_t d = 0; !is_sized && d < like->n_dims; d++)
@@ -126,7 +126,7 @@ enum et_status et_require_same_type(struct et_kernel_ctx *ctx, const struct et_t
 	return ET_OK;
 }
 
-bool et_lie_alike(const struct et_tensor *a, const struct et_tensor *b)
+bool et_has_same_layout(const struct et_tensor *a, const struct et_tensor *b)
 {
 	bool is_same = a->n_dims == b->n_dims;
 	for (size_t d = 0; is_same && d < a->n_dims; d++)
@@ -168,7 +168,7 @@ enum et_status et_get_view_sizes(struct et_kernel_ctx *ctx, const struct et_eval
 			ET_REQUIRE(ctx, et_mul(known, (size_t)size, &known), "the sizes overflow");
 	}
 	if (rest < n_dims) {
-		ET_REQUIRE(ctx, known != 0, "-1 beside a size of 0 says nothing");
+		ET_REQUIRE(ctx, known != 0, "a size of -1 is ambiguous beside a size of 0");
 		ret_sizes[rest] = (int64_t)(numel / known);
 		known *= numel / known;
 	}
@@ -176,14 +176,14 @@ enum et_status et_get_view_sizes(struct et_kernel_ctx *ctx, const struct et_eval
 	return ET_OK;
 }
 
-enum et_status et_give_view(struct et_kernel_ctx *ctx, const struct et_view *view, struct et_tensor *out)
+enum et_status et_copy_view_to_output(struct et_kernel_ctx *ctx, const struct et_view *view, struct et_tensor *out)
 {
 	ET_REQUIRE(ctx, view->type == out->type, "an output of %s, expected %s", et_scalar_name(out->type),
 		et_scalar_name(view->type));
-	return et_give_view_cast(ctx, view, out);
+	return et_cast_view_to_output(ctx, view, out);
 }
 
-enum et_status et_give_view_cast(struct et_kernel_ctx *ctx, const struct et_view *view, struct et_tensor *out)
+enum et_status et_cast_view_to_output(struct et_kernel_ctx *ctx, const struct et_view *view, struct et_tensor *out)
 {
 	struct et_view to;
 	ET_TRY(et_resize(ctx, out, view->sizes, view->n_dims));

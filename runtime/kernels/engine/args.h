@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every kernel asks of its arguments: dimensions counted from the end, lists, shapes, sentences.
+/* Checks of arguments for all kernels: dimensions counted from the end, lists, shapes, error texts.
  *
- * The signature already guarantees the kind of each EValue; values are checked here, at each run. */
+ * The signature already guarantees the tag of each EValue. Values are checked here, at each run. */
 #ifndef RUNTIME_KERNELS_ENGINE_ARGS_H
 #define RUNTIME_KERNELS_ENGINE_ARGS_H
 
@@ -10,7 +10,7 @@
 #include "runtime/kernels/engine/dtype.h"
 #include "runtime/kernels/engine/view.h"
 
-/* Write the sentence, without the operator's name, which the run puts in front. ET_E_INVALID_ARGUMENT. */
+/* Set the error text, without the operator's name (the run adds it). Returns ET_E_INVALID_ARGUMENT. */
 enum et_status et_refuse(struct et_kernel_ctx *ctx, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #define ET_REQUIRE(ctx, condition, ...)               \
 	do {                                          \
@@ -31,11 +31,11 @@ static inline bool et_is_none(const struct et_evalue *value)
 	return value->tag == ET_TAG_NONE;
 }
 
-/* A number of any kind. */
+/* The value of an Int, a Double or a Bool. */
 double et_number_double(const struct et_evalue *value);
 int64_t et_number_int(const struct et_evalue *value);
 
-/* @dim counted from the end if negative; a 0-dimensional tensor has dimension 0, as in PyTorch. */
+/* A negative @dim counts from the end; a 0-dimensional tensor has dimension 0, as in PyTorch. */
 enum et_status et_get_dim(struct et_kernel_ctx *ctx, int64_t dim, size_t n_dims, size_t *ret_dim);
 /* Item @index of an int list. */
 static inline int64_t et_list_int(const struct et_evalue *list, size_t index)
@@ -45,6 +45,12 @@ static inline int64_t et_list_int(const struct et_evalue *list, size_t index)
 static inline size_t et_list_len(const struct et_evalue *list)
 {
 	return et_is_none(list) ? 0 : list->list->n;
+}
+/* Item @d of an option: a single item applies to all dimensions; @otherwise if the list is NULL, None or empty. */
+static inline int64_t et_list_int_or(const struct et_evalue *list, size_t d, int64_t otherwise)
+{
+	size_t n = list ? et_list_len(list) : 0;
+	return n == 0 ? otherwise : et_list_int(list, d < n ? d : n - 1);
 }
 static inline struct et_tensor *et_list_tensor(const struct et_evalue *list, size_t index)
 {
@@ -61,32 +67,35 @@ static inline bool et_string_is(const struct et_evalue *string, const char *text
 	return string->tag == ET_TAG_STRING && strcmp(string->list->chars, text) == 0;
 }
 
-/* The dimensions in @list (None or empty: all) as a bit set; refuses repetition. */
+/* The dimensions in @list (None or empty: all) as a bit set; a dimension listed twice is refused. */
 enum et_status et_get_dims(struct et_kernel_ctx *ctx, const struct et_evalue *list, size_t n_dims, uint32_t *ret_set);
 
-/* Resize an output, with a sentence if it cannot take the sizes. */
+/* Resize an output; sets an error text if the output cannot take the sizes. */
 enum et_status et_resize(struct et_kernel_ctx *ctx, struct et_tensor *out, const int64_t *sizes, size_t n_dims);
 enum et_status et_resize_like(struct et_kernel_ctx *ctx, struct et_tensor *out, const struct et_tensor *like);
 
-/* Sizes of a view of @numel elements, from a list of @n_dims in which one may be -1: the rest. */
+/* The sizes of a view of @numel elements, from a list of @n_dims sizes. One of them may be -1: it is computed from the
+ * others. */
 enum et_status et_get_view_sizes(struct et_kernel_ctx *ctx, const struct et_evalue *list, size_t numel,
 	int64_t *ret_sizes, size_t n_dims);
 
 enum et_status et_require_type(struct et_kernel_ctx *ctx, const struct et_tensor *tensor, enum et_scalar_type type,
 	const char *what);
 enum et_status et_require_same_type(struct et_kernel_ctx *ctx, const struct et_tensor *a, const struct et_tensor *b);
-/* Of one rank and dim order: resized to the same sizes, elements correspond as they lie in memory. */
-bool et_lie_alike(const struct et_tensor *a, const struct et_tensor *b);
-/* Row-major, or a rank at which dim orders make no difference. */
+/* Whether both have the same rank and dim order. Once they are resized to the same sizes, elements correspond by their
+ * offset. */
+bool et_has_same_layout(const struct et_tensor *a, const struct et_tensor *b);
+/* Refuse a dim order that is not row-major; ranks without a choice of dim order always pass. */
 enum et_status et_require_contiguous(struct et_kernel_ctx *ctx, const struct et_tensor *tensor, const char *what);
 
-/* Or lies as if it were, since what says otherwise are dimensions of size 1. Of an output: once it has its sizes. */
+/* The same, but also accepts a tensor whose strides are row-major because the other dimensions have size 1. Call it for
+ * an output after it is resized. */
 enum et_status et_require_row_major(struct et_kernel_ctx *ctx, const struct et_tensor *tensor, const char *what);
 
-/* Resize @out to the view and copy it there; types must be equal. */
-enum et_status et_give_view(struct et_kernel_ctx *ctx, const struct et_view *view, struct et_tensor *out);
-/* The same, converting. */
-enum et_status et_give_view_cast(struct et_kernel_ctx *ctx, const struct et_view *view, struct et_tensor *out);
+/* Resize @out to the view's sizes and copy the view there; the types must be equal. */
+enum et_status et_copy_view_to_output(struct et_kernel_ctx *ctx, const struct et_view *view, struct et_tensor *out);
+/* The same with type conversion. */
+enum et_status et_cast_view_to_output(struct et_kernel_ctx *ctx, const struct et_view *view, struct et_tensor *out);
 
 static inline size_t et_element_bytes(const struct et_tensor *tensor)
 {

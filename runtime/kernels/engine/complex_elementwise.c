@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Complex numbers, element by element.
  *
- * The original takes them in a handful of operators (add, sub, mul, div, abs, sum, bmm, cat, conversions and
- * view_as_real), which come here from where their other types are computed, with a few that cost nothing
- * more. What only moves elements does not care what they are. A complex type has neither loader nor storer,
- * so that every operator that is not prepared for complex numbers refuses them. */
+ * ExecuTorch takes them in a handful of operators (add, sub, mul, div, abs, sum, bmm, cat, conversions and
+ * view_as_real). The kernels of these operators, and of a few more that cost nothing extra, call this file for complex
+ * types. Kernels that only move elements work on any type. A complex type has neither loader nor storer, so every
+ * operator that is not prepared for it refuses it. */
 #include "runtime/kernels/engine/complex_elementwise.h"
 #include "runtime/kernels/kernels.h"
 
@@ -49,10 +49,10 @@ static uint8_t *element(const struct et_view *view, int64_t offset)
 	return view->data + offset * (int64_t)et_scalar_size(view->type);
 }
 
-void et_complex_map(et_complex_fn fn, const struct et_view *const *views, const double *numbers, size_t n_views)
+void et_complex_apply(et_complex_fn fn, const struct et_view *const *views, const double *numbers, size_t n_views)
 {
-	double complex operands[ET_ELEMENTWISE_OPERANDS] = { 0 };
-	const struct et_view *walked[ET_ELEMENTWISE_OPERANDS + 1];
+	double complex operands[ET_SPAN_OPERANDS] = { 0 };
+	const struct et_view *walked[ET_SPAN_OPERANDS + 1];
 	struct et_walk walk;
 	struct et_place place;
 	for (size_t v = 0; v < n_views; v++) {
@@ -82,7 +82,7 @@ enum et_status et_complex_cast(struct et_kernel_ctx *ctx, const struct et_view *
 {
 	ET_REQUIRE(ctx, is_number_type(from->type) && is_number_type(to->type), "cannot convert %s to %s",
 		et_scalar_name(from->type), et_scalar_name(to->type));
-	et_complex_map(same, (const struct et_view *[]){ to, from }, NULL, 2);
+	et_complex_apply(same, (const struct et_view *[]){ to, from }, NULL, 2);
 	return ET_OK;
 }
 
@@ -136,7 +136,7 @@ void et_complex_multiply(const struct et_view *out, const struct et_view *a, con
 	}
 }
 
-/* Both ways, the parts may be converted on the way. */
+/* view_as_real and view_as_complex; the first may convert the parts to another float type. */
 static enum et_status run_view_as_real(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *self = args[0]->tensor;
@@ -147,7 +147,7 @@ static enum et_status run_view_as_real(struct et_kernel_ctx *ctx, struct et_eval
 		et_scalar_name(args[1]->tensor->type));
 	et_view_of(&view, self);
 	et_view_parts(&view);
-	return et_give_view_cast(ctx, &view, args[1]->tensor);
+	return et_cast_view_to_output(ctx, &view, args[1]->tensor);
 }
 
 static enum et_status run_view_as_complex(struct et_kernel_ctx *ctx, struct et_evalue *const *args)

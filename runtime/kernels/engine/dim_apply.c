@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Loading and storing the lines. Short lines live on the stack and are shared out to threads; long ones take
- * scratch memory, which belongs to one thread. */
+/* Loading and storing lines for the functions of dim_apply.h. Short lines live on the stack and are shared out to
+ * threads; long lines need scratch memory and are computed by one thread. */
 #include "runtime/kernels/engine/dim_apply.h"
 #include "runtime/compute.h"
 
@@ -8,9 +8,9 @@ enum { SHORT_LINE = 1024, WORK_PER_TASK = 1 << 14 };
 
 struct line_job {
 	const struct et_dim_apply_lines *lines;
-	struct et_walk walk; /* over everything but the line: out, indices or out again, self */
+	struct et_walk walk; /* over all other dimensions: out, indices (or out again), self */
 	int64_t in_stride, out_stride, index_stride;
-	enum et_class compute_class;
+	enum et_compute_class compute_class;
 	size_t n;
 	void *in, *out, *index; /* buffers; NULL: use the stack */
 };
@@ -80,7 +80,7 @@ static enum et_status line_view(struct et_kernel_ctx *ctx, const struct et_dim_a
 enum et_status et_dim_apply_run(struct et_kernel_ctx *ctx, const struct et_dim_apply_lines *lines)
 {
 	const struct et_tensor *self = lines->self;
-	struct line_job job; /* not made 0: its walk is larger than many a tensor */
+	struct line_job job; /* not cleared as a whole: its walk is larger than many a tensor */
 	struct et_view in, out, indices;
 	job.lines = lines;
 	job.n = 1;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The loaders and storers, three a type, made from one list of types.
+/* Loaders and storers for each element type, generated from one list of types.
  *
- * Each is a loop over a conversion that is one expression, with the unit-stride case apart so that it
- * vectorizes. What float to integer gives where C leaves it open is fixed here: what an int32 cannot hold, and NaN,
- * becomes INT32_MIN in one; the others go through int64, NaN as INT64_MIN, and are then wrapped. */
+ * Each is a loop over a conversion that is one expression; unit stride is a separate loop, so that it vectorizes. Where
+ * C leaves the conversion of a float to an integer undefined, it is fixed here: for int32, a value that does not fit,
+ * and NaN, becomes INT32_MIN; for other integers the value is converted to int64 (NaN to INT64_MIN) and wrapped. */
 #include "runtime/kernels/engine/dtype.h"
 #include "runtime/kernels/simd/ukernels.h"
 #include "runtime/kernels/simd/cast_ukernels.h"
 #include "runtime/kernels/simd/span_ukernels.h"
-#include "runtime/base/cpu.h"
 
 static float from_bool(uint8_t value)
 {
@@ -17,7 +16,7 @@ static float from_bool(uint8_t value)
 
 #define AS_IS(x) (x)
 
-/* name, element in memory, its value as a number, and how a float, double, int64 is stored as one */
+/* name, element in memory, its value as a number, conversions of a float, double or int64 to the element */
 #define INTEGER_TYPES(X)                                         \
 	X(UINT8, uint8_t, AS_IS, et_double_to_int, (uint8_t))    \
 	X(INT8, int8_t, AS_IS, et_double_to_int, (int8_t))       \
@@ -30,9 +29,9 @@ static float from_bool(uint8_t value)
 	X(FLOAT32, float, AS_IS, AS_IS, (float))   \
 	X(FLOAT64, double, AS_IS, AS_IS, (double)) \
 	X(BOOL, uint8_t, from_bool, AS_IS, 0 !=)
-#define HALF_TYPES(X)                                                  \
-	X(BFLOAT16, uint16_t, et_from_bfloat16, AS_IS, et_to_bfloat16) \
-	X(FLOAT16, uint16_t, et_from_half, AS_IS, et_to_half)
+#define HALF_TYPES(X)                                                    \
+	X(BFLOAT16, uint16_t, et_bf16_to_float, AS_IS, et_float_to_bf16) \
+	X(FLOAT16, uint16_t, et_fp16_to_float, AS_IS, et_float_to_fp16)
 #define ELEMENT_TYPES(X) INTEGER_TYPES(X) OTHER_TYPES(X) HALF_TYPES(X)
 
 #define LOADER(name, element, value, suffix, type, convert)                                              \
@@ -67,7 +66,7 @@ static float from_bool(uint8_t value)
 		}                                                                                         \
 	}
 
-/* An integer read as int64 needs no detour through double, which would round it. */
+/* An integer is read as int64 directly, because double would round it. */
 #define TO_INT_UINT8    AS_IS
 #define TO_INT_INT8     AS_IS
 #define TO_INT_INT16    AS_IS
@@ -89,7 +88,7 @@ static float from_bool(uint8_t value)
 	STORER(name, element, f64, double, whole, narrow)         \
 	STORER(name, element, i64, int64_t, AS_IS, narrow)
 
-/* et_to_half and et_to_bfloat16 take a float: narrowing to it is meant. */
+/* et_float_to_fp16 and et_float_to_bf16 take a float, so doubles and integers are deliberately narrowed to float. */
 ELEMENT_TYPES(CONVERTERS)
 
 #define INTEGER_STORER(name, element, value, whole, narrow)                                           \
@@ -103,51 +102,42 @@ ELEMENT_TYPES(CONVERTERS)
 	}
 INTEGER_TYPES(INTEGER_STORER)
 
-#define BEST_FOR_PROCESSOR(name)                                                    \
-	const struct name *name(void)                                               \
-	{                                                                           \
-		static const struct name *const builds[] = { ET_CPU_BUILDS(name) }; \
-		return builds[et_cpu_n_builds() - 1];                               \
-	}
-BEST_FOR_PROCESSOR(et_span_ukernels)
-BEST_FOR_PROCESSOR(et_cast_ukernels)
-
-/* Long runs of halves are converted by what this processor has. */
+/* Long runs of fp16 and bf16 use the micro-kernels. */
 enum { LONG_RUN = 16, PART = 128 };
 
-static void load_bfloat16s(void *span, const void *elements, ptrdiff_t stride, size_t n)
+static void load_bf16(void *span, const void *elements, ptrdiff_t stride, size_t n)
 {
 	if (stride != 1 || n < LONG_RUN)
 		load_BFLOAT16_f32(span, elements, stride, n);
 	else
-		et_span_ukernels()->from_bfloat16s(n, span, elements);
+		et_span_ukernels()->from_bf16(n, span, elements);
 }
 
-static void store_bfloat16s(void *elements, ptrdiff_t stride, const void *span, size_t n)
+static void store_bf16(void *elements, ptrdiff_t stride, const void *span, size_t n)
 {
 	if (stride != 1 || n < LONG_RUN)
 		store_BFLOAT16_f32(elements, stride, span, n);
 	else
-		et_span_ukernels()->to_bfloat16s(n, elements, span);
+		et_span_ukernels()->to_bf16(n, elements, span);
 }
 
-static void load_half(void *span, const void *elements, ptrdiff_t stride, size_t n)
+static void load_fp16(void *span, const void *elements, ptrdiff_t stride, size_t n)
 {
 	if (stride != 1 || n < LONG_RUN)
 		load_FLOAT16_f32(span, elements, stride, n);
 	else
-		et_ukernels()->from_half(n, span, elements);
+		et_ukernels()->from_fp16(n, span, elements);
 }
 
-static void store_half(void *elements, ptrdiff_t stride, const void *span, size_t n)
+static void store_fp16(void *elements, ptrdiff_t stride, const void *span, size_t n)
 {
 	if (stride != 1 || n < LONG_RUN)
 		store_FLOAT16_f32(elements, stride, span, n);
 	else
-		et_ukernels()->to_half(n, elements, span);
+		et_ukernels()->to_fp16(n, elements, span);
 }
 
-static void load_half_as_doubles(void *span, const void *elements, ptrdiff_t stride, size_t n)
+static void load_fp16_as_doubles(void *span, const void *elements, ptrdiff_t stride, size_t n)
 {
 	float part[PART];
 	double *to = span;
@@ -157,13 +147,13 @@ static void load_half_as_doubles(void *span, const void *elements, ptrdiff_t str
 	}
 	for (size_t i = 0; i < n; i += PART) {
 		size_t m = n - i < PART ? n - i : PART;
-		et_ukernels()->from_half(m, part, (const uint16_t *)elements + i);
+		et_ukernels()->from_fp16(m, part, (const uint16_t *)elements + i);
 		for (size_t k = 0; k < m; k++)
 			to[i + k] = (double)part[k];
 	}
 }
 
-static void store_doubles_as_half(void *elements, ptrdiff_t stride, const void *span, size_t n)
+static void store_doubles_as_fp16(void *elements, ptrdiff_t stride, const void *span, size_t n)
 {
 	float part[PART];
 	const double *from = span;
@@ -175,7 +165,7 @@ static void store_doubles_as_half(void *elements, ptrdiff_t stride, const void *
 		size_t m = n - i < PART ? n - i : PART;
 		for (size_t k = 0; k < m; k++)
 			part[k] = (float)from[i + k];
-		et_ukernels()->to_half(m, (uint16_t *)elements + i, part);
+		et_ukernels()->to_fp16(m, (uint16_t *)elements + i, part);
 	}
 }
 
@@ -196,7 +186,7 @@ void et_round_floats(enum et_scalar_type type, float *floats, size_t n)
 	}
 }
 
-/* The narrow classes: the type itself, and bool, of which they have 0 and 1. */
+/* The narrow classes convert their own type, and bool as 0 and 1. */
 #define NARROW_TYPES(X) \
 	X(i32, int32_t) \
 	X(i16, int16_t) \
@@ -235,39 +225,39 @@ const struct et_converters et_converters[ET_UINT64 + 1] = {
 		{ load_##name##_f32, load_##name##_f64, load_##name##_i64 },     \
 		{ store_floats_##name, store_##name##_f64, store_##name##_i64 }, \
 	},
-		INTEGER_TYPES(INTEGER_ROW)[ET_FLOAT16] = { { load_half, load_half_as_doubles, load_FLOAT16_i64 },
-			{ store_half, store_doubles_as_half, store_FLOAT16_i64 } },
-	[ET_BFLOAT16] = { { load_bfloat16s, load_BFLOAT16_f64, load_BFLOAT16_i64 },
-		{ store_bfloat16s, store_BFLOAT16_f64, store_BFLOAT16_i64 } },
+		INTEGER_TYPES(INTEGER_ROW)[ET_FLOAT16] = { { load_fp16, load_fp16_as_doubles, load_FLOAT16_i64 },
+			{ store_fp16, store_doubles_as_fp16, store_FLOAT16_i64 } },
+	[ET_BFLOAT16] = { { load_bf16, load_BFLOAT16_f64, load_BFLOAT16_i64 },
+		{ store_bf16, store_BFLOAT16_f64, store_BFLOAT16_i64 } },
 };
 
-et_load_fn et_narrow_loader(enum et_scalar_type type, enum et_class as)
+et_load_fn et_narrow_loader(enum et_scalar_type type, enum et_compute_class as)
 {
 	return type == narrow[as - ET_N_CLASSES].type ? narrow[as - ET_N_CLASSES].load
 	       : type == ET_BOOL                      ? narrow[as - ET_N_CLASSES].load_bool
 						      : NULL;
 }
 
-et_store_fn et_narrow_storer(enum et_scalar_type type, enum et_class from)
+et_store_fn et_narrow_storer(enum et_scalar_type type, enum et_compute_class from)
 {
 	return type == narrow[from - ET_N_CLASSES].type ? narrow[from - ET_N_CLASSES].store
 	       : type == ET_BOOL                        ? narrow[from - ET_N_CLASSES].store_bool
 							: NULL;
 }
 
-/* Those that there is a loader for: not uint64. */
+/* uint64 has no loader, so it is not one. */
 bool et_type_is_integral(enum et_scalar_type type)
 {
 	return type <= ET_INT64 || type == ET_UINT16 || type == ET_UINT32;
 }
 
-/* Halves, floats and doubles are in the same order as what is made of two of them. */
+/* The complex types are in the same order as the types of their parts. */
 enum et_scalar_type et_real_type(enum et_scalar_type type)
 {
 	return et_type_is_complex(type) ? ET_FLOAT16 + (type - ET_COMPLEX32) : type;
 }
 
-enum et_class et_narrow_class_of(enum et_scalar_type type)
+enum et_compute_class et_narrow_class_of(enum et_scalar_type type)
 {
 	switch (type) {
 	case ET_INT32:
@@ -285,7 +275,7 @@ enum et_class et_narrow_class_of(enum et_scalar_type type)
 	}
 }
 
-bool et_class_is_type(enum et_class as, enum et_scalar_type type)
+bool et_class_is_type(enum et_compute_class as, enum et_scalar_type type)
 {
 	if (as >= ET_N_CLASSES)
 		return type == narrow[as - ET_N_CLASSES].type;
@@ -293,7 +283,7 @@ bool et_class_is_type(enum et_class as, enum et_scalar_type type)
 	       (as == ET_I64 && type == ET_INT64);
 }
 
-size_t et_class_size(enum et_class as)
+size_t et_class_size(enum et_compute_class as)
 {
 	if (as >= ET_N_CLASSES)
 		return narrow[as - ET_N_CLASSES].n_bytes;
@@ -318,9 +308,9 @@ enum et_scalar_type et_promote(enum et_scalar_type a, enum et_scalar_type b)
 	if (a_is_float) {
 		if (a == ET_FLOAT64 || b == ET_FLOAT64)
 			return ET_FLOAT64;
-		return ET_FLOAT32; /* half with bfloat16, too: neither holds the other */
+		return ET_FLOAT32; /* also for fp16 with bf16, as neither holds the other's values */
 	}
-	if (et_scalar_size(a) == et_scalar_size(b)) /* one signed, one not: the next larger signed type */
+	if (et_scalar_size(a) == et_scalar_size(b)) /* a signed and an unsigned type: the next larger signed type */
 		return et_scalar_size(a) == 1 ? ET_INT16 : et_scalar_size(a) == 2 ? ET_INT32 : ET_INT64;
 	return et_scalar_size(a) > et_scalar_size(b) ? a : b;
 }

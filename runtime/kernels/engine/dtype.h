@@ -1,91 +1,83 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Element types: how they promote, and how a run of them becomes numbers to compute with.
+/* Element types: how they are promoted, and how a run of elements becomes numbers to compute with.
  *
- * Twelve element types, three classes to compute in: float (for float, half and bfloat16), double, and
- * int64 (for every integer and bool). A loader turns a strided run of elements into a unit-stride span of
- * one class, a storer turns it back; so an operator is written at most three times, not twelve, and its
- * loop is a plain one that the compiler vectorizes. int64 is exact for every narrower integer, and what
- * wraps in the narrow type wraps the same way when the wide result is stored. */
+ * Twelve element types compute in three compute classes: float (for float, fp16 and bf16), double, and int64 (for every
+ * integer and bool). A loader converts a strided run of elements to a dense span of one class, and a storer converts it
+ * back. So an operator is written at most three times, not twelve, and its loop is a plain one that the compiler
+ * vectorizes. int64 is exact for every narrower integer, and what wraps in the narrow type wraps the same way when the
+ * wide result is stored.
+ *
+ * In the kernels "half" means fp16 or bf16, PyTorch's reduced floating point types; fp16 and bf16 name one of the two.
+ */
 #ifndef RUNTIME_KERNELS_ENGINE_DTYPE_H
 #define RUNTIME_KERNELS_ENGINE_DTYPE_H
 
-#include "runtime/tensor.h"
+#include "runtime/base/fp16.h"
+#include "runtime/kernels/simd/span.h"
 
 #include <string.h>
 
-enum et_class {
-	ET_F32,
-	ET_F64,
-	ET_I64,
-	ET_N_CLASSES,
-	/* Integers as they lie, for loops over operands that are all of one type. */
-	ET_I32 = ET_N_CLASSES,
-	ET_I16,
-	ET_I8,
-	ET_U8,
-	ET_B8, /* bool: whatever is not 0 is true, and what comes out is 0 or 1 */
-	ET_N_SPANS,
-};
-
-/* @n elements, @stride elements apart (0 repeats one, negative walks backwards), to a span of one class. */
+/* Convert @n elements, @stride elements apart (0 repeats one, negative walks backwards), to a span of one class; and
+ * back. */
 typedef void (*et_load_fn)(void *span, const void *elements, ptrdiff_t stride, size_t n);
 typedef void (*et_store_fn)(void *elements, ptrdiff_t stride, const void *span, size_t n);
 
-/* By type, of the classes before ET_N_CLASSES. */
+/* For one type, by compute class; the classes before ET_N_CLASSES only. */
 struct et_converters {
 	et_load_fn load[ET_N_CLASSES];
 	et_store_fn store[ET_N_CLASSES];
 };
 extern const struct et_converters et_converters[ET_UINT64 + 1];
-et_load_fn et_narrow_loader(enum et_scalar_type type, enum et_class as);
-et_store_fn et_narrow_storer(enum et_scalar_type type, enum et_class from);
+et_load_fn et_narrow_loader(enum et_scalar_type type, enum et_compute_class as);
+et_store_fn et_narrow_storer(enum et_scalar_type type, enum et_compute_class from);
 
-/* NULL for a type that cannot be computed with. The narrow classes have them for their own type and bool only. */
-static inline et_load_fn et_loader(enum et_scalar_type type, enum et_class as)
+/* NULL for a type that cannot be computed with. The narrow classes have loaders and storers only for their own type and
+ * for bool. */
+static inline et_load_fn et_loader(enum et_scalar_type type, enum et_compute_class as)
 {
 	if (as >= ET_N_CLASSES)
 		return et_narrow_loader(type, as);
 	return (unsigned)type <= ET_UINT64 ? et_converters[type].load[as] : NULL;
 }
-static inline et_store_fn et_storer(enum et_scalar_type type, enum et_class from)
+static inline et_store_fn et_storer(enum et_scalar_type type, enum et_compute_class from)
 {
 	if (from >= ET_N_CLASSES)
 		return et_narrow_storer(type, from);
 	return (unsigned)type <= ET_UINT64 ? et_converters[type].store[from] : NULL;
 }
 
-/* The narrow class that holds just what @type does, or ET_N_SPANS. */
-enum et_class et_narrow_class_of(enum et_scalar_type type);
-/* Whether a span of @as looks in memory exactly like elements of @type. */
-bool et_class_is_type(enum et_class as, enum et_scalar_type type);
-size_t et_class_size(enum et_class as);
+/* The narrow class whose values are exactly those of @type, or ET_N_SPANS. */
+enum et_compute_class et_narrow_class_of(enum et_scalar_type type);
+/* Whether a span of class @as has the same bytes as elements of @type. */
+bool et_class_is_type(enum et_compute_class as, enum et_scalar_type type);
+size_t et_class_size(enum et_compute_class as);
 
-bool et_type_is_integral(enum et_scalar_type type); /* bool is not */
-/* Half and bfloat16 too. */
+bool et_type_is_integral(enum et_scalar_type type); /* false for bool */
+/* True for fp16 and bf16 too. */
 static inline bool et_type_is_float(enum et_scalar_type type)
 {
 	return type == ET_FLOAT32 || type == ET_FLOAT64 || type == ET_FLOAT16 || type == ET_BFLOAT16;
 }
-/* Has neither loader nor storer: complex_elementwise.h */
+/* Complex types have neither loader nor storer: see complex_elementwise.h. */
 static inline bool et_type_is_complex(enum et_scalar_type type)
 {
 	return type >= ET_COMPLEX32 && type <= ET_COMPLEX128;
 }
 
-/* The class in which elements of @type compute. */
-static inline enum et_class et_class_of(enum et_scalar_type type)
+/* The class in which elements of @type are computed. */
+static inline enum et_compute_class et_class_of(enum et_scalar_type type)
 {
 	if (type == ET_FLOAT64)
 		return ET_F64;
 	return et_type_is_float(type) ? ET_F32 : ET_I64;
 }
 
-/* What the parts of a complex number are; any other type as it is. */
+/* The type of a complex number's parts; any other type is returned as it is. */
 enum et_scalar_type et_real_type(enum et_scalar_type type);
 
 /* PyTorch's type promotion. */
 enum et_scalar_type et_promote(enum et_scalar_type a, enum et_scalar_type b);
-/* Of a tensor's type with a number: only a number of a higher category (bool < integer < float) counts. */
+/* Promotion of a tensor's type with a number: only a number of a higher category (bool < integer < float) counts. */
 static inline enum et_scalar_type et_promote_number(enum et_scalar_type type, enum et_tag tag)
 {
 	if (tag == ET_TAG_DOUBLE)
@@ -94,8 +86,8 @@ static inline enum et_scalar_type et_promote_number(enum et_scalar_type type, en
 		return type == ET_BOOL ? ET_INT64 : type;
 	return type;
 }
-/* Whether a result of type @from may be stored as @to: never from complex to float, nor from float to integer, nor
- * anything to bool. */
+/* Whether a result of type @from may be stored as @to: not complex as real, not float as integer, and only bool as
+ * bool. */
 bool et_can_cast(enum et_scalar_type from, enum et_scalar_type to);
 
 /* One element as a number, and back. */
@@ -104,93 +96,41 @@ int64_t et_element_get_int(const void *element, enum et_scalar_type type);
 void et_element_set_double(void *element, enum et_scalar_type type, double value);
 void et_element_set_int(void *element, enum et_scalar_type type, int64_t value);
 
-/* The original computes half and bfloat16 in themselves, rounding after each operation; its numbers come out only where
- * this is done too. A sum of more terms than this has no right digit left then, and is summed in float instead. */
+/* ExecuTorch computes fp16 and bf16 in the type itself and rounds after each operation; only kernels that do this too
+ * get the same numbers. A sum of more terms than this would have no correct digit left, so it is computed in float
+ * instead. */
 enum { ET_HALF_TERMS = 256 };
 
-/* @value as the integer type @type holds it: wrapped around; 0 or 1 for bool. */
+/* @value wrapped around to the integer type @type; 0 or 1 for bool. */
 int64_t et_wrap(int64_t value, enum et_scalar_type type);
-
-/* Towards zero; what does not fit (and NaN) is INT64_MIN, where C says nothing. */
-static inline int64_t et_double_to_int(double value)
-{
-	return value >= -0x1p63 && value < 0x1p63 ? (int64_t)value : INT64_MIN;
-}
-
-/* The same for an int32, where what does not fit is INT32_MIN: as the original has it on x86. */
-static inline int32_t et_double_to_int32(double value)
-{
-	return value > -0x1p31 - 1 && value < 0x1p31 ? (int32_t)value : INT32_MIN;
-}
-
-static inline float et_float_from_bits(uint32_t bits)
-{
-	float value;
-	memcpy(&value, &bits, sizeof(value));
-	return value;
-}
-
-static inline uint32_t et_float_bits(float value)
-{
-	uint32_t bits;
-	memcpy(&bits, &value, sizeof(bits));
-	return bits;
-}
-
-static inline float et_from_bfloat16(uint16_t value)
-{
-	return et_float_from_bits((uint32_t)value << 16);
-}
-
-/* To the nearest, ties to even. */
-static inline uint16_t et_to_bfloat16(float value)
-{
-	uint32_t bits = et_float_bits(value);
-	if (value != value)
-		return 0x7fc0;
-	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-static inline float et_from_half(uint16_t value)
-{
-	/* Shifted into place, the exponent is 112 too small, for subnormals too; infinities are put right after. */
-	uint32_t magnitude = value & 0x7fff;
-	uint32_t bits = et_float_bits(et_float_from_bits(magnitude << 13) * 0x1p112f);
-	bits |= magnitude >= 0x7c00 ? 0x7f800000u : 0;
-	return et_float_from_bits(bits | (uint32_t)(value & 0x8000) << 16);
-}
-
-/* To the nearest, ties to even; too large is infinite. */
-static inline uint16_t et_to_half(float value)
-{
-	uint32_t bits = et_float_bits(value);
-	uint32_t sign = bits >> 16 & 0x8000;
-	bits &= 0x7fffffff;
-	uint32_t normal = (bits - (112u << 23) + 0xfff + (bits >> 13 & 1)) >> 13;
-	/* Adding one half aligns a subnormal's last bit with float's own, which rounds it. */
-	uint32_t subnormal = et_float_bits(et_float_from_bits(bits) + 0.5f) - 0x3f000000u;
-	uint32_t half = bits < 0x38800000u ? subnormal : normal;
-	half = bits >= 0x47800000u ? 0x7c00 : half;
-	half = bits > 0x7f800000u ? 0x7e00 : half;
-	return (uint16_t)(sign | half);
-}
 
 static inline bool et_type_is_half(enum et_scalar_type type)
 {
 	return type == ET_FLOAT16 || type == ET_BFLOAT16;
 }
 
-/* What an operation of half or bfloat16 leaves of a result computed in float. */
-static inline float et_round_half(float value, enum et_scalar_type type)
+/* An element of @type (fp16 or bf16) as float, and back. */
+static inline float et_half_to_float(uint16_t bits, enum et_scalar_type type)
 {
-	return type == ET_BFLOAT16 ? et_from_bfloat16(et_to_bfloat16(value)) : et_from_half(et_to_half(value));
+	return type == ET_BFLOAT16 ? et_bf16_to_float(bits) : et_fp16_to_float(bits);
+}
+static inline uint16_t et_float_to_half(float value, enum et_scalar_type type)
+{
+	return type == ET_BFLOAT16 ? et_float_to_bf16(value) : et_float_to_fp16(value);
 }
 
-/* Each of @n, to half or bfloat16. */
+/* The result of an operation computed in float, rounded to @type (fp16 or bf16). */
+static inline float et_round_half(float value, enum et_scalar_type type)
+{
+	return type == ET_BFLOAT16 ? et_bf16_to_float(et_float_to_bf16(value))
+				   : et_fp16_to_float(et_float_to_fp16(value));
+}
+
+/* Round each of @n floats to @type (fp16 or bf16), in place. */
 void et_round_floats(enum et_scalar_type type, float *floats, size_t n);
 
-/* @value as an element of @type holds it: half and bfloat16 (and float) are rounded to. Here, so that a loop asks for the
- * type once. */
+/* @value rounded to fp16, bf16 or float if @type is that; otherwise unchanged. Inline, so that a loop tests the type
+ * once. */
 static inline double et_round_to(double value, enum et_scalar_type type)
 {
 	if (et_type_is_half(type))

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The blocking around the tile of ukernels.c.
+/* The blocking around the GEMM tile of ukernels.c.
  *
- * One task is one panel of columns, as wide as a tile, times a range of rows. It packs the panel's rows
- * BLOCK_K at a time into a buffer on its stack and runs down the rows of A. Tiles that are cut off by an
- * edge, and all tiles where C's columns are not neighbours, go through a buffer of their own.
+ * One task is one panel of columns, as wide as a tile, times a range of rows. It packs BLOCK_K rows of the panel at a
+ * time into a buffer on its stack and goes down the rows of A. Tiles cut off by an edge, and all tiles if C's columns
+ * are not adjacent, go through a buffer of their own.
  *
- * A product with a single row skips all this: there B is read once and never again. */
+ * Products with very few rows skip the packing: they read B only once. */
 #include "runtime/kernels/engine/gemm.h"
-#include "runtime/base/cpu.h"
 #include "runtime/kernels/simd/ukernels.h"
 
 #include <stdbool.h>
@@ -15,23 +14,18 @@
 
 enum {
 	BLOCK_K = 256,
-	ROWS_PER_TASK = 64, /* where there are too few panels to share out */
+	ROWS_PER_TASK = 64, /* if there are too few panels to share out */
 	WORK_PER_TASK = 1 << 18,
 	FEW_ROWS = 4,
-	FEW_TRANSPOSED_ROWS = 3, /* for which another panel would be turned back */
+	FEW_TRANSPOSED_ROWS = 3, /* one more row would make transposing a panel worth its time */
 	FEW_TERMS = 16,
-	LITTLE_WORK = 64, /* products that are done sooner than anything is laid out for them */
+	TINY_WORK = 64, /* multiplications; so few are done sooner than anything is packed */
 };
-
-const struct et_ukernels *et_ukernels(void)
-{
-	static const struct et_ukernels *const builds[] = { ET_CPU_BUILDS(et_ukernels) };
-	return builds[et_cpu_n_builds() - 1];
-}
 
 enum { TILE = 4 };
 
-/* B whose columns lie in one piece each, as a layer's weights do: turned by tiles, which are read and written as vectors. */
+/* A panel of B whose columns are dense, as a layer's weights are: transposed by small tiles, which are read and written
+ * as vectors. */
 static void transpose_panel(const float *from, ptrdiff_t step, size_t n_k, size_t n_columns, float *panel, size_t width)
 {
 	typedef float four __attribute__((vector_size(TILE * sizeof(float))));
@@ -90,16 +84,16 @@ struct job {
 	size_t rows_per_task;
 };
 
-/* A tile of which only @n_rows by @n_columns exist, or whose columns lie apart. */
+/* A tile of which only @n_rows by @n_columns exist, or whose columns are not adjacent in C. */
 static void edge_tile(const struct et_ukernels *ukernels, const struct et_gemm *g, size_t row, size_t n_rows,
 	size_t column, size_t n_columns, size_t k, size_t n_k, const float *panel)
 {
 	float a[BLOCK_K * ET_TILE_MAX_ROWS], c[ET_TILE_MAX_ROWS * ET_TILE_MAX_COLUMNS];
-	float begin[ET_TILE_MAX_ROWS] = { 0 };
+	float init[ET_TILE_MAX_ROWS] = { 0 };
 	size_t rows = ukernels->tile_rows, columns = ukernels->tile_columns;
 	const float *from = g->a + (ptrdiff_t)row * g->a_row + (ptrdiff_t)k * g->a_col;
 	float *to = g->c + (ptrdiff_t)row * g->c_row + (ptrdiff_t)column * g->c_col;
-	bool is_first = g->begin && k == 0;
+	bool is_first = g->init && k == 0;
 	ptrdiff_t a_row = g->a_row, a_col = g->a_col;
 	if (n_rows < rows) {
 		for (size_t i = 0; i < n_k; i++) {
@@ -110,11 +104,11 @@ static void edge_tile(const struct et_ukernels *ukernels, const struct et_gemm *
 		a_row = 1;
 		a_col = (ptrdiff_t)rows;
 	}
-	ukernels->tile(n_k, from, a_row, a_col, panel, c, (ptrdiff_t)columns, begin);
+	ukernels->tile(n_k, from, a_row, a_col, panel, c, (ptrdiff_t)columns, init);
 	for (size_t i = 0; i < n_rows; i++, to += g->c_row) {
 		const float *tile = c + i * columns;
 		for (size_t j = 0; is_first && j < n_columns; j++)
-			to[(ptrdiff_t)j * g->c_col] = g->begin[row + i];
+			to[(ptrdiff_t)j * g->c_col] = g->init[row + i];
 		for (size_t j = 0; g->c_col == 1 && j < n_columns; j++)
 			to[j] += tile[j];
 		for (size_t j = 0; g->c_col != 1 && j < n_columns; j++)
@@ -135,7 +129,7 @@ static void run_tasks(void *arg, size_t first, size_t end)
 		size_t end_row = first_row + job->rows_per_task;
 		size_t n_columns = g->n_columns - column < columns ? g->n_columns - column : columns;
 		end_row = end_row < g->n_rows ? end_row : g->n_rows;
-		if (n_columns < columns) /* as far as it is used: small products are made of this */
+		if (n_columns < columns) /* only the part that is used, which matters for small products */
 			memset(panel, 0, (g->n_k < BLOCK_K ? g->n_k : BLOCK_K) * columns * sizeof(*panel));
 		for (size_t k = 0; k < g->n_k || k == 0; k += BLOCK_K) {
 			size_t n_k = g->n_k - k < BLOCK_K ? g->n_k - k : BLOCK_K;
@@ -148,13 +142,13 @@ static void run_tasks(void *arg, size_t first, size_t end)
 				}
 				ukernels->tile(n_k, g->a + (ptrdiff_t)row * g->a_row + (ptrdiff_t)k * g->a_col,
 					g->a_row, g->a_col, panel, g->c + (ptrdiff_t)row * g->c_row + (ptrdiff_t)column,
-					g->c_row, g->begin && k == 0 ? g->begin + row : NULL);
+					g->c_row, g->init && k == 0 ? g->init + row : NULL);
 			}
 		}
 	}
 }
 
-/* One row times a matrix that lies there: its columns are summed up, or multiplied out if they are rows. */
+/* One row times a matrix in place: rows of B are added up, or dense columns of B are dot products. */
 static void run_one_row(const struct job *job, size_t row, size_t first, size_t end)
 {
 	const struct et_gemm *g = job->gemm;
@@ -164,13 +158,13 @@ static void run_one_row(const struct job *job, size_t row, size_t first, size_t 
 	if (b->row == 1 && g->a_col == 1) {
 		for (size_t j = first; j < end; j++) {
 			float *element = c + (ptrdiff_t)j * g->c_col;
-			*element = (g->begin ? g->begin[row] : *element) +
+			*element = (g->init ? g->init[row] : *element) +
 				   job->ukernels->dot(g->n_k, a, b->data + (ptrdiff_t)j * b->col);
 		}
 		return;
 	}
-	for (size_t j = first; g->begin && j < end; j++)
-		c[j] = g->begin[row];
+	for (size_t j = first; g->init && j < end; j++)
+		c[j] = g->init[row];
 	for (size_t k = 0; k < g->n_k; k++)
 		job->ukernels->add_scaled(end - first, c + first,
 			b->data + (ptrdiff_t)k * b->row + (ptrdiff_t)first * b->col, b->col,
@@ -184,13 +178,13 @@ static void run_few_rows(void *arg, size_t first, size_t end)
 		run_one_row(job, row, first, end);
 }
 
-static bool is_little(const struct et_gemm *g)
+static bool is_tiny(const struct et_gemm *g)
 {
-	return g->n_rows <= LITTLE_WORK && g->n_columns <= LITTLE_WORK && g->n_k <= LITTLE_WORK &&
-	       g->n_rows * g->n_columns * g->n_k <= LITTLE_WORK;
+	return g->n_rows <= TINY_WORK && g->n_columns <= TINY_WORK && g->n_k <= TINY_WORK &&
+	       g->n_rows * g->n_columns * g->n_k <= TINY_WORK;
 }
 
-static void run_little(const struct et_gemm *g)
+static void run_tiny(const struct et_gemm *g)
 {
 	const struct et_matrix *b = g->b;
 	for (size_t i = 0; i < g->n_rows; i++) {
@@ -198,7 +192,7 @@ static void run_little(const struct et_gemm *g)
 		float *c = g->c + (ptrdiff_t)i * g->c_row;
 		for (size_t j = 0; j < g->n_columns; j++, c += g->c_col) {
 			const float *right = b->data + (ptrdiff_t)j * b->col;
-			float sum = g->begin ? g->begin[i] : *c;
+			float sum = g->init ? g->init[i] : *c;
 			for (size_t k = 0; k < g->n_k; k++)
 				sum += a[(ptrdiff_t)k * g->a_col] * right[(ptrdiff_t)k * b->row];
 			*c = sum;
@@ -210,12 +204,12 @@ void et_gemm(const struct et_compute *compute, const struct et_gemm *gemm)
 {
 	if (gemm->n_rows == 0 || gemm->n_columns == 0)
 		return;
-	if (gemm->panel == et_matrix_panel && is_little(gemm)) {
-		run_little(gemm);
+	if (gemm->panel == et_matrix_panel && is_tiny(gemm)) {
+		run_tiny(gemm);
 		return;
 	}
 	struct job job = { .gemm = gemm, .ukernels = et_ukernels() };
-	/* Panels are not worth making for few long rows of few terms. */
+	/* A few long rows with few terms are not worth packing panels. */
 	bool is_one = gemm->n_rows == 1,
 	     is_few = gemm->n_rows <= FEW_ROWS && gemm->n_k <= FEW_TERMS && gemm->n_columns >= 4 * gemm->n_k;
 	if (gemm->n_rows <= FEW_ROWS && gemm->panel == et_matrix_panel) {
@@ -228,7 +222,7 @@ void et_gemm(const struct et_compute *compute, const struct et_gemm *gemm)
 			return;
 		}
 	}
-	if (gemm->n_columns == 1 && gemm->n_rows > 1 && gemm->panel == et_matrix_panel && !gemm->begin) {
+	if (gemm->n_columns == 1 && gemm->n_rows > 1 && gemm->panel == et_matrix_panel && !gemm->init) {
 		/* one column is one row of the transposed product */
 		const struct et_matrix *b = gemm->b, a = { gemm->a, gemm->a_col, gemm->a_row };
 		struct et_gemm transposed = { .n_rows = 1,

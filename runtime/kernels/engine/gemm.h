@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Matrix multiplication in float: C = begin + A B, blocked, packed and spread over threads.
+/* Matrix multiplication in float: C = init + A B; blocked, packed and spread over threads.
  *
- * A is read where it lies. B is asked for in panels, so that it need not exist as a matrix: convolution
- * makes its columns of pixels only here. */
+ * A is read in place. B is asked for in panels, so it need not exist as a matrix: convolution does its im2col here,
+ * panel by panel. */
 #ifndef RUNTIME_KERNELS_ENGINE_GEMM_H
 #define RUNTIME_KERNELS_ENGINE_GEMM_H
 
@@ -22,9 +22,10 @@ struct et_gemm {
 	const void *b;
 	float *c;
 	ptrdiff_t c_row, c_col;
-	const float *begin; /* one value a row; NULL: what C holds */
+	const float *init; /* one value for each row; NULL: add to the values of C */
 };
-/* Blocks until it is done; @gemm and all it points to are borrowed. Any thread; C overlaps nothing else. */
+/* Blocks until C is complete. @gemm and all it points to are borrowed. Any thread may call it. C overlaps neither A nor
+ * B. */
 void et_gemm(const struct et_compute *compute, const struct et_gemm *gemm);
 
 /* B as an ordinary matrix, for @panel. */

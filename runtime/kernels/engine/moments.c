@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Means and variances: several sums at a time, so that no addition waits for the one before, and short planes of a channel joined
- * first, so that they are few and long. */
+/* Sums for means and variances: several independent partial sums, so that no addition waits for the one before it.
+ * Short planes of a channel are gathered first, so that they become few long ones. */
 #include "runtime/kernels/engine/moments.h"
 
 #include "runtime/kernels/simd/ukernels.h"
 #include "runtime/kernels/engine/elementwise.h"
 
-/* Of many. */
+/* For many numbers. */
 #define ADD_LANES(name, few, term)                                                                      \
 	static void name(const double *x, size_t n, double *sum, double center __attribute__((unused))) \
 	{                                                                                               \
@@ -18,25 +18,25 @@
 			return;                                                                         \
 		}                                                                                       \
 		for (; i + LANES <= n; i += LANES) {                                                    \
-			for (size_t threads = 0; threads < LANES; threads++)                            \
-				sums[threads] += term(x[i + threads]);                                  \
+			for (size_t lane = 0; lane < LANES; lane++)                                     \
+				sums[lane] += term(x[i + lane]);                                        \
 		}                                                                                       \
 		for (; i < n; i++)                                                                      \
 			sums[0] += term(x[i]);                                                          \
-		for (size_t threads = 0; threads < LANES; threads++)                                    \
-			*sum += sums[threads];                                                          \
+		for (size_t lane = 0; lane < LANES; lane++)                                             \
+			*sum += sums[lane];                                                             \
 	}
-#define ITSELF(number)   (number)
-#define DISTANCE(number) (((number) - center) * ((number) - center))
-ADD_LANES(add_themselves, et_sum_few(x, n), ITSELF)
-ADD_LANES(add_distances, et_squares_few(x, n, center), DISTANCE)
+#define IDENTITY(number)           (number)
+#define SQUARED_DIFFERENCE(number) (((number) - center) * ((number) - center))
+ADD_LANES(add_numbers, et_sum_few(x, n), IDENTITY)
+ADD_LANES(add_squared_differences, et_squares_few(x, n, center), SQUARED_DIFFERENCE)
 
 void et_add_doubles(const double *x, size_t n, double *sum, double *squares, double center)
 {
 	if (sum)
-		add_themselves(x, n, sum, center);
+		add_numbers(x, n, sum, center);
 	if (squares)
-		add_distances(x, n, squares, center);
+		add_squared_differences(x, n, squares, center);
 }
 
 static void add_floats(const float *x, size_t n, double *sum, double *squares, double center)
@@ -78,8 +78,8 @@ void et_add_moments(const uint8_t *data, enum et_scalar_type type, size_t n, dou
 
 enum { SHORT_PLANE = 64, PLANES = 1024, PART = 256 };
 
-/* The planes of channel @c, as doubles one behind the other. */
-static void join_planes(const struct et_batch *x, size_t c, double *to)
+/* Gather the planes of channel @c as doubles, one behind the other. */
+static void gather_planes(const struct et_batch *x, size_t c, double *to)
 {
 	const size_t bytes = et_scalar_size(x->type), inner = x->inner, step = x->n * inner, n = x->n_batch;
 	const bool is_float = x->type == ET_FLOAT32;
@@ -101,9 +101,9 @@ static void join_planes(const struct et_batch *x, size_t c, double *to)
 	}
 }
 
-/* The sum of channel @c's numbers, or of the squares of their distance to @center, of as many planes at a time as there is room
- * for where they are short; @joined: all of them, if not NULL. */
-static void add_channel(const struct et_batch *x, size_t c, const double *joined, double *sum, double *squares,
+/* Add up channel @c: its sum, or the sum of the squares of x - center. Short planes are gathered, as many at a time as
+ * there is room for; @gathered holds all of them already, if not NULL. */
+static void add_channel(const struct et_batch *x, size_t c, const double *gathered, double *sum, double *squares,
 	double center)
 {
 	const size_t plane_bytes = x->inner * et_scalar_size(x->type), numel = x->n_batch * x->inner,
@@ -111,8 +111,8 @@ static void add_channel(const struct et_batch *x, size_t c, const double *joined
 	double room[PART];
 	for (size_t at = 0; at < numel; at += part) {
 		const size_t n = numel - at < part ? numel - at : part;
-		if (joined) {
-			et_add_doubles(joined + at, n, sum, squares, center);
+		if (gathered) {
+			et_add_doubles(gathered + at, n, sum, squares, center);
 			continue;
 		}
 		struct et_batch planes = *x;
@@ -121,14 +121,14 @@ static void add_channel(const struct et_batch *x, size_t c, const double *joined
 		if (x->inner > SHORT_PLANE) {
 			et_add_moments(planes.data + c * plane_bytes, x->type, n, sum, squares, center);
 		} else {
-			join_planes(&planes, c, room);
+			gather_planes(&planes, c, room);
 			et_add_doubles(room, n, sum, squares, center);
 		}
 	}
 }
 
-/* Of planes that are short: their sums and those of their squares. Many become floats at a time, since what was just stored in
- * pieces is long in coming back as a vector. */
+/* Sums and sums of squares of short planes. Many are converted to float at a time, because a vector load right after
+ * small stores to the same memory is slow (store forwarding). */
 static void add_short_planes(const struct et_batch *x, const uint8_t *data, size_t n_planes, double (*ret_sums)[2])
 {
 	const size_t inner = x->inner, step = x->n * inner * et_scalar_size(x->type);
@@ -147,7 +147,7 @@ static void add_short_planes(const struct et_batch *x, const uint8_t *data, size
 	}
 }
 
-/* Of half types: channel @c's sum and that of its squares, rounded after each plane. */
+/* For a normalized tensor of fp16 or bf16: channel @c's sum and sum of squares, rounded after each plane. */
 static void add_half_planes(const struct et_batch *x, size_t c, enum et_scalar_type type, float *ret_sums)
 {
 	const size_t plane_bytes = x->inner * et_scalar_size(x->type), step = x->n * plane_bytes;
@@ -186,15 +186,15 @@ void et_channel_moments(const struct et_batch *x, const struct et_tensor *like, 
 			et_half_or_exact(like, (double)sums[1] / count) - et_half_or_exact(like, mean * mean));
 		return;
 	}
-	const double *joined = NULL;
+	const double *gathered = NULL;
 	if (x->type == ET_FLOAT64 && x->n_batch == 1 && numel <= PART) {
-		joined = (const double *)(const void *)(x->data + c * x->inner * sizeof(double));
+		gathered = (const double *)(const void *)(x->data + c * x->inner * sizeof(double));
 	} else if (x->inner <= SHORT_PLANE && numel <= PLANES) {
-		join_planes(x, c, room);
-		joined = room;
+		gather_planes(x, c, room);
+		gathered = room;
 	}
-	add_channel(x, c, joined, &sum, NULL, 0);
+	add_channel(x, c, gathered, &sum, NULL, 0);
 	*ret_mean = mean = sum / count;
-	add_channel(x, c, joined, NULL, &squares, mean);
+	add_channel(x, c, gathered, NULL, &squares, mean);
 	*ret_var = squares / count;
 }

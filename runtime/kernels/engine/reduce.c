@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The reduction engine.
+/* The reduction engine: walks, rounding, and the choice between one result at a time and many.
  *
- * It walks the kept dimensions on the outside and the folded ones, in their logical order, on the
- * inside, a block of numbers at a time; so an index that argmax finds is the one PyTorch means whatever the
- * dim order is. Where many results are found at once (reduce_rows.h, reduce_internal.h), what is too short for that is put
- * together first: rows of halves as floats, and sheets of few columns side by side. */
+ * It walks the kept dimensions outside and the reduced ones inside, in their logical order, a block of numbers at a
+ * time; so argmax finds the index that PyTorch means, whatever the dim order is. The functions that compute many
+ * results at once (reduce_rows.c, reduce_columns.c) need enough numbers; what is too short for them is gathered first:
+ * rows of fp16 or bf16 as floats, and tiles of few columns side by side. */
 #include "runtime/kernels/engine/reduce_rows.h"
 
 enum {
 	BLOCK = 256,
 	SHORT = 128,
-	FEW_ABREAST = 4,
+	FEW_RESULTS = 4,
 	FEW_COLUMNS = 16,
 	FEW_TILES = 4,
 	STAGE = 1024,
 	ENOUGH_ROWS = 8,
-	ENOUGH = 64, /* of halves to be worth making them floats first */
+	ENOUGH_HALF = 64, /* fp16 or bf16 numbers that are worth converting to float first */
 	WORK_PER_TASK = 1 << 16
 };
 
-static void give(const struct reduce_job *job, const struct et_reduce_state *state, size_t output, int64_t offset)
+static void store_result(const struct reduce_job *job, const struct et_reduce_state *state, size_t output,
+	int64_t offset)
 {
 	struct et_tensor *out = job->outs[output];
 	uint8_t *element = (uint8_t *)out->data + (size_t)offset * et_element_bytes(out);
@@ -41,7 +42,7 @@ union block {
 	int64_t i[BLOCK];
 };
 
-/* The first @n of @block. */
+/* Take in the first @n numbers of @block. */
 static void step_block(const struct reduce_job *job, struct et_reduce_state *state, const union block *block, size_t n,
 	bool is_half)
 {
@@ -92,7 +93,7 @@ static void reduce_one(const struct reduce_job *job, const uint8_t *in, struct e
 	}
 }
 
-/* Rows of halves as rows of floats, as many at a time as there is room for. */
+/* Convert rows of fp16 or bf16 to rows of floats, as many at a time as there is room for, and reduce those. */
 static void reduce_staged(const struct reduce_job *job, size_t begin, size_t end)
 {
 	float floats[STAGE];
@@ -122,9 +123,9 @@ static void reduce_staged(const struct reduce_job *job, size_t begin, size_t end
 	}
 }
 
-/* How many sheets of @n columns, of which the whole input is made, are folded as one; 0: it is made of other things, or too few
- * of them would be. */
-static size_t tiles_abreast(const struct reduce_job *job)
+/* How many tiles of @n columns are reduced as one; 0: the input does not consist of such tiles, or too few would fit.
+ */
+static size_t n_tiles_at_once(const struct reduce_job *job)
 {
 	const struct et_walk *kept = &job->kept;
 	const size_t n_outs = kept->n_views - 1, n = (size_t)kept->sizes[kept->n_dims - 1],
@@ -140,26 +141,26 @@ static size_t tiles_abreast(const struct reduce_job *job)
 	return most < ET_REDUCE_COLUMNS / n ? most : ET_REDUCE_COLUMNS / n;
 }
 
-/* @n pieces of @piece bytes, @step apart, one behind the other. */
-static void join_pieces(uint8_t *to, const uint8_t *from, ptrdiff_t step, size_t n, size_t piece)
+/* Gather @n pieces of @piece bytes, @step bytes apart. */
+static void gather_pieces(uint8_t *to, const uint8_t *from, ptrdiff_t step, size_t n, size_t piece)
 {
-#define JOIN(bytes)                                                         \
+#define GATHER(bytes)                                                       \
 	case bytes:                                                         \
 		for (size_t i = 0; i < n; i++, to += (bytes), from += step) \
 			memcpy(to, from, (bytes));                          \
 		break;
 	switch (piece) {
-		JOIN(4)
-		JOIN(8)
-		JOIN(16)
-		JOIN(32)
+		GATHER(4)
+		GATHER(8)
+		GATHER(16)
+		GATHER(32)
 	default:
 		for (size_t i = 0; i < n; i++, to += piece, from += step)
 			et_copy_bytes(to, from, piece);
 	}
 }
 
-/* Sheets @begin to @end of few columns, side by side. */
+/* Reduce the tiles @begin to @end of few columns, side by side. */
 static void reduce_tiles(void *arg, size_t begin, size_t end)
 {
 	const struct reduce_job *job = arg;
@@ -176,7 +177,7 @@ static void reduce_tiles(void *arg, size_t begin, size_t end)
 		n = end - begin < job->n_tiles ? end - begin : job->n_tiles;
 		const uint8_t *in = job->in + (ptrdiff_t)begin * step;
 		for (size_t r = 0; r < job->reduced.numel; r++)
-			join_pieces((uint8_t *)room + r * n * piece, in + (ptrdiff_t)r * row, step, n, piece);
+			gather_pieces((uint8_t *)room + r * n * piece, in + (ptrdiff_t)r * row, step, n, piece);
 		part.reduced.strides[0][0] = (int64_t)(n * n_columns);
 		for (size_t k = 0; k < in_view; k++)
 			place.offset[k] = (int64_t)begin * kept->strides[k][0];
@@ -203,7 +204,7 @@ static void reduce_range(void *arg, size_t begin, size_t end)
 		et_place_advance(&place, &job->kept, n);
 		i += n;
 	}
-	/* A row that lies there as it is folded. */
+	/* Dense rows need no load. */
 	bool is_row = job->reduced.n_dims == 1 && job->reduced.strides[0][0] == 1 && job->reduced.numel > 0;
 	bool is_float_row = is_row && job->is_double && job->in_type == ET_FLOAT32 && job->reduce->step_floats,
 	     is_int_row = is_row && !job->is_double && job->in_type == ET_INT64;
@@ -222,14 +223,14 @@ static void reduce_range(void *arg, size_t begin, size_t end)
 			state.n = (int64_t)job->reduced.numel;
 		if (job->reduce->finish)
 			job->reduce->finish(&state);
-		give(job, &state, 0, place.offset[0]);
+		store_result(job, &state, 0, place.offset[0]);
 		if (job->outs[1])
-			give(job, &state, 1, place.offset[1]);
+			store_result(job, &state, 1, place.offset[1]);
 		et_place_advance(&place, &job->kept, 1);
 	}
 }
 
-/* All of a small tensor that lies row after row, without a walk. */
+/* All of a small dense tensor, without a walk. */
 static void reduce_short(const struct reduce_job *job, const struct et_tensor *self, size_t numel)
 {
 	struct et_reduce_state state = { .correction = job->correction, .rounding = job->rounding };
@@ -253,13 +254,13 @@ static void reduce_short(const struct reduce_job *job, const struct et_tensor *s
 	state.n = (int64_t)numel;
 	if (reduce->finish)
 		reduce->finish(&state);
-	give(job, &state, 0, 0);
+	store_result(job, &state, 0, 0);
 	if (job->outs[1])
-		give(job, &state, 1, 0);
+		store_result(job, &state, 1, 0);
 }
 
-/* Elements one behind the other. */
-static void walk_line(struct et_walk *walk, size_t n_views, size_t numel)
+/* A walk over @numel dense elements. */
+static void walk_one_run(struct et_walk *walk, size_t n_views, size_t numel)
 {
 	walk->n_views = n_views;
 	walk->n_dims = 1;
@@ -274,7 +275,8 @@ static bool is_dense(const struct et_tensor *tensor)
 	return !tensor || et_dim_order_is_contiguous(tensor->dim_order, tensor->n_dims);
 }
 
-/* Where all lies in row-major order and what is folded is one stretch of dimensions, as nearly always. False: it is not so. */
+/* Build the walks directly if all tensors are row-major and the reduced dimensions are adjacent, as nearly always.
+ * False: they are not. */
 static bool walk_dense(struct reduce_job *job, const struct et_tensor *self, uint32_t set)
 {
 	enum { OUTER, REDUCED, INNER };
@@ -303,17 +305,17 @@ static bool walk_dense(struct reduce_job *job, const struct et_tensor *self, uin
 	kept->sizes[0] = sizes[OUTER];
 	kept->sizes[last] = is_tiles ? sizes[INNER] : (int64_t)kept->numel;
 	for (size_t v = 0; v < kept->n_views; v++) {
-		const int64_t apart = v + 1 < kept->n_views ? 1 : sizes[REDUCED];
-		kept->strides[v][0] = apart * sizes[INNER];
-		kept->strides[v][last] = sizes[INNER] > 1 ? 1 : apart;
+		const int64_t step = v + 1 < kept->n_views ? 1 : sizes[REDUCED];
+		kept->strides[v][0] = step * sizes[INNER];
+		kept->strides[v][last] = sizes[INNER] > 1 ? 1 : step;
 	}
-	walk_line(&job->reduced, 1, (size_t)sizes[REDUCED]);
+	walk_one_run(&job->reduced, 1, (size_t)sizes[REDUCED]);
 	job->reduced.strides[0][0] = sizes[INNER];
 	return true;
 }
 
-/* What each result is folded of, and where it goes. */
-static void walk_folds(struct reduce_job *job, const struct et_tensor *self, uint32_t set, bool keepdim)
+/* Build the walks: where each result is stored, and which numbers it is made of. */
+static void walk_any(struct reduce_job *job, const struct et_tensor *self, uint32_t set, bool keepdim)
 {
 	struct et_view kept, reduced, views[2];
 	et_view_of(&kept, self);
@@ -338,7 +340,7 @@ static void walk_folds(struct reduce_job *job, const struct et_tensor *self, uin
 	et_walk_init_in_order(&job->reduced, (const struct et_view *[]){ &reduced }, 1);
 }
 
-/* The type to which each operation on @n numbers rounds. */
+/* The type to which each operation on @n numbers is rounded. */
 static enum et_scalar_type rounding_of(const struct et_reduce *reduce, const struct et_tensor *out, size_t n)
 {
 	if (reduce->is_mean && out->type != ET_FLOAT64)
@@ -346,13 +348,13 @@ static enum et_scalar_type rounding_of(const struct et_reduce *reduce, const str
 	return et_type_is_half(out->type) && n <= ET_HALF_TERMS ? (enum et_scalar_type)out->type : ET_FLOAT64;
 }
 
-/* Rows of halves, if there are enough of them, go the way of floats, where they have none of their own. */
+/* Enough rows of fp16 or bf16 are converted and reduced as floats, if they have no function of their own. */
 static void choose_rows(struct reduce_job *job)
 {
 	const enum et_scalar_type type = job->in_type;
 	job->many = job->reduce->rows(job);
 	if (job->many || !et_type_is_half(type) || job->reduced.numel > STAGE || job->kept.numel < ENOUGH_ROWS ||
-		job->kept.numel * job->reduced.numel < ENOUGH)
+		job->kept.numel * job->reduced.numel < ENOUGH_HALF)
 		return;
 	job->in_type = ET_FLOAT32;
 	job->many = job->reduce->rows(job);
@@ -363,7 +365,7 @@ static void choose_rows(struct reduce_job *job)
 enum et_status et_reduce(struct et_kernel_ctx *ctx, const struct et_reduce *reduce, const struct et_tensor *self,
 	uint32_t set, bool keepdim, double correction, struct et_tensor *out, struct et_tensor *out2)
 {
-	struct reduce_job job; /* not all of it is made 0: its walks are as large as many a tensor */
+	struct reduce_job job; /* not cleared as a whole: its walks are as large as many a tensor */
 	int64_t sizes[ET_MAX_DIMS];
 	size_t n_dims = 0;
 	job.reduce = reduce;
@@ -391,39 +393,41 @@ enum et_status et_reduce(struct et_kernel_ctx *ctx, const struct et_reduce *redu
 		ET_TRY(et_resize(ctx, out2, sizes, n_dims));
 	}
 	_Static_assert((int)BLOCK >= (int)ET_HALF_TERMS, "a short fold is one block");
-	/* In which order only matters for places, and sums that are rounded. */
-	bool is_line = set == et_all_dims(self) && (!(reduce->is_index || reduce->is_mean) ||
-							   et_dim_order_is_contiguous(self->dim_order, self->n_dims));
-	if (reduce->ends_early && is_line) {
+	/* The order only matters for an index, and for sums that are rounded. */
+	bool is_one_run = set == et_all_dims(self) &&
+			  (!(reduce->is_index || reduce->is_mean) ||
+				  et_dim_order_is_contiguous(self->dim_order, self->n_dims));
+	if (reduce->ends_early && is_one_run) {
 		et_element_set_int(out->data, out->type, et_reduce_is_any(self));
 		return ET_OK;
 	}
-	size_t numel = is_line ? et_tensor_numel(self) : 0;
+	size_t numel = is_one_run ? et_tensor_numel(self) : 0;
 	if (numel > 0 && numel <= SHORT) {
 		job.rounding = rounding_of(reduce, out, numel);
 		reduce_short(&job, self, numel);
 		return ET_OK;
 	}
-	if (is_line) {
-		walk_line(&job.kept, out2 ? 3 : 2, 1);
-		walk_line(&job.reduced, 1, numel);
+	if (is_one_run) {
+		walk_one_run(&job.kept, out2 ? 3 : 2, 1);
+		walk_one_run(&job.reduced, 1, numel);
 	} else if (!walk_dense(&job, self, set)) {
-		walk_folds(&job, self, set, keepdim);
+		walk_any(&job, self, set, keepdim);
 	}
-	ET_REQUIRE(ctx, !reduce->needs_one || job.reduced.numel > 0 || job.kept.numel == 0, "nothing to choose from");
+	ET_REQUIRE(ctx, !reduce->needs_one || job.reduced.numel > 0 || job.kept.numel == 0,
+		"the reduced dimensions are empty");
 	job.rounding = rounding_of(reduce, out, job.reduced.numel);
 	bool is_rounded = et_type_is_half(job.rounding) && job.in_type == job.rounding;
 	bool is_var_rounded = reduce->is_var && job.rounding != ET_FLOAT64;
 	if (job.reduced.n_dims > 1 || job.reduced.numel == 0) {
 		job.many = NULL;
 	} else if (reduce->rounded && is_rounded) {
-		job.many = job.kept.numel < FEW_ABREAST ? NULL : reduce->rounded;
+		job.many = job.kept.numel < FEW_RESULTS ? NULL : reduce->rounded;
 	} else if (job.reduced.strides[0][0] == 1 && reduce->rows && !is_var_rounded) {
 		choose_rows(&job);
 	} else if (job.reduced.strides[0][0] != 1 && job.kept.strides[job.kept.n_views - 1][job.kept.n_dims - 1] == 1 &&
 		   (!out2 || reduce->is_index || reduce->is_var) && !is_var_rounded) {
 		job.many = job.is_double ? reduce->columns : reduce->int_columns;
-		job.n_tiles = job.many ? tiles_abreast(&job) : 0;
+		job.n_tiles = job.many ? n_tiles_at_once(&job) : 0;
 	}
 	job.in = self->data;
 	const size_t grain = WORK_PER_TASK / (job.reduced.numel + 1) + 1;

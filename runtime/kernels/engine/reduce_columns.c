@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reductions across rows: what is folded lies above each other, what is kept side by side.
+/* Reductions down columns: the reduced numbers are above each other, the results side by side.
  *
- * To go down one column after the other would touch a line of memory for each number. So many neighbours go down together,
- * with their results in an array, and the loops over a row are those that the compiler makes vectors of. Each result is
- * the same as by itself: it takes its numbers in the same order. */
+ * Going down one column after another would touch a cache line for each number. So many adjacent columns go down
+ * together, with their results in an array, and the loops over a row vectorize. Each result is the same as if computed
+ * alone: it takes its numbers in the same order. */
 #include "runtime/kernels/engine/reduce_internal.h"
 #include "runtime/kernels/simd/cast_ukernels.h"
 #include "runtime/kernels/simd/span_ukernels.h"
@@ -11,9 +11,9 @@
 
 #include <string.h>
 
-enum { SUMS = 32 /* abreast keep adders busy */ };
+enum { SUMS = 32 /* independent sums that keep the adders busy */ };
 
-/* Where what is folded lies in rows above each other: the first one's elements at @place, and the way to the next. */
+/* The first row's elements at @place, and the distance in bytes to the next row. */
 static const uint8_t *first_row(const struct reduce_job *job, const struct et_place *place, int64_t *ret_row_bytes)
 {
 	int64_t bytes = (int64_t)et_scalar_size(job->in_type);
@@ -21,8 +21,8 @@ static const uint8_t *first_row(const struct reduce_job *job, const struct et_pl
 	return job->in + place->offset[job->kept.n_views - 1] * bytes;
 }
 
-void et_reduce_give(const struct reduce_job *job, const struct et_place *place, size_t output,
-	enum et_class compute_class, const void *results, size_t n)
+void et_reduce_store(const struct reduce_job *job, const struct et_place *place, size_t output,
+	enum et_compute_class compute_class, const void *results, size_t n)
 {
 	const struct et_tensor *out = job->outs[output];
 	et_storer(out->type,
@@ -30,7 +30,7 @@ void et_reduce_give(const struct reduce_job *job, const struct et_place *place, 
 		job->kept.strides[output][job->kept.n_dims - 1], results, n);
 }
 
-void et_reduce_give_sums(const struct reduce_job *job, const struct et_place *place, double *sums, size_t n)
+void et_reduce_store_sums(const struct reduce_job *job, const struct et_place *place, double *sums, size_t n)
 {
 	const double numel = (double)job->reduced.numel, freedom = numel - job->correction;
 	const double divisor = !job->reduce->is_var ? numel : freedom > 0 ? freedom : 0;
@@ -44,7 +44,7 @@ void et_reduce_give_sums(const struct reduce_job *job, const struct et_place *pl
 		for (size_t k = 0; k < n; k++)
 			sums[k] = (double)(float)sums[k];
 	}
-	et_reduce_give(job, place, 0, ET_F64, sums, n);
+	et_reduce_store(job, place, 0, ET_F64, sums, n);
 }
 
 bool et_reduce_is_exact(const struct reduce_job *job)
@@ -55,21 +55,21 @@ bool et_reduce_is_exact(const struct reduce_job *job)
 	return job->rounding == ET_FLOAT64 || (n_bits <= 16 && job->reduced.numel <= (1u << 24) >> n_bits);
 }
 
-void et_reduce_give_int_sums(const struct reduce_job *job, const struct et_place *place, const int64_t *sums, size_t n)
+void et_reduce_store_int_sums(const struct reduce_job *job, const struct et_place *place, const int64_t *sums, size_t n)
 {
 	double doubles[ET_REDUCE_COLUMNS];
 	if (!job->is_double) {
-		et_reduce_give(job, place, 0, ET_I64, sums, n);
+		et_reduce_store(job, place, 0, ET_I64, sums, n);
 		return;
 	}
 	for (size_t k = 0; k < n; k++)
 		doubles[k] = (double)sums[k];
-	et_reduce_give_sums(job, place, doubles, n);
+	et_reduce_store_sums(job, place, doubles, n);
 }
 
-/* How many rows of @n are taken as one: those that lie behind each other, so that there is something to go along. What
- * they come to each is put together afterwards. */
-static size_t abreast(const struct reduce_job *job, size_t n)
+/* How many rows of @n numbers are treated as one long row, if rows are adjacent, so that loops are long enough. Their
+ * partial results are combined afterwards. */
+static size_t rows_as_one(const struct reduce_job *job, size_t n)
 {
 	size_t most = ET_REDUCE_COLUMNS / n, numel = job->reduced.numel;
 	if (job->reduced.strides[0][0] != (int64_t)n || most < 2 || numel == 0)
@@ -77,8 +77,9 @@ static size_t abreast(const struct reduce_job *job, size_t n)
 	return most < numel ? most : numel;
 }
 
-/* Halves onto halves until one row is left, for each number k with that at k + far: loops as long as they can be. */
-#define PUT_TOGETHER(group, n, step)                                                            \
+/* Combine the second half of the rows with the first until one row is left: number k with number k + far, in loops as
+ * long as possible. */
+#define COMBINE_ROWS(group, n, step)                                                            \
 	for (size_t left = (group), half; left > 1; left -= half) {                             \
 		half = left / 2;                                                                \
 		ET_INDEPENDENT                                                                  \
@@ -87,10 +88,10 @@ static size_t abreast(const struct reduce_job *job, size_t n)
 		}                                                                               \
 	}
 
-/* Some of the rows of @n neighbours as numbers of one class, as many as ET_REDUCE_COLUMNS of them where rows lie behind each
- * other. */
-static size_t load_rows(const struct reduce_job *job, enum et_class compute_class, void *numbers, const uint8_t *in,
-	size_t n_left, size_t n)
+/* Load some rows of @n columns as numbers of one class: as many as fit in ET_REDUCE_COLUMNS if rows are adjacent,
+ * otherwise one. Returns how many. */
+static size_t load_rows(const struct reduce_job *job, enum et_compute_class compute_class, void *numbers,
+	const uint8_t *in, size_t n_left, size_t n)
 {
 	const bool is_dense = job->reduced.strides[0][0] == (int64_t)n;
 	const size_t most = is_dense ? ET_REDUCE_COLUMNS / n : 1, n_rows = most < n_left ? most : n_left;
@@ -102,14 +103,14 @@ static size_t load_rows(const struct reduce_job *job, enum et_class compute_clas
 	return n_rows;
 }
 
-/* Doubles hold sums of floats exactly enough for any order: so many rows are taken as one that adders are busy. */
-static size_t sums_abreast(const struct reduce_job *job, size_t n)
+/* Double is exact enough for sums of floats in any order, so enough rows are treated as one to keep the adders busy. */
+static size_t sum_rows_as_one(const struct reduce_job *job, size_t n)
 {
-	const size_t group = abreast(job, n), most = SUMS / n;
+	const size_t group = rows_as_one(job, n), most = SUMS / n;
 	return group < most ? group : most ? most : 1;
 }
 
-/* @n_rows onto sums of @group abreast. */
+/* Add @n_rows rows to the sums of @group rows. */
 #define ADD_FLOATS(name, type, add_rows)                                                                          \
 	static void name(size_t group, size_t n, double *wide, size_t n_rows, const type *rows, ptrdiff_t step)   \
 	{                                                                                                         \
@@ -127,7 +128,7 @@ void et_reduce_sum_columns(const struct reduce_job *job, const struct et_place *
 	double wide[ET_REDUCE_COLUMNS], numbers[ET_REDUCE_COLUMNS];
 	int64_t row_bytes;
 	const uint8_t *in = first_row(job, place, &row_bytes);
-	const size_t n_rows = job->reduced.numel, group = job->in_type == ET_FLOAT64 ? 1 : sums_abreast(job, n);
+	const size_t n_rows = job->reduced.numel, group = job->in_type == ET_FLOAT64 ? 1 : sum_rows_as_one(job, n);
 	const ptrdiff_t step = (ptrdiff_t)job->reduced.strides[0][0];
 	if (et_reduce_is_exact(job)) {
 		et_reduce_sum_int_columns(job, place, n);
@@ -148,17 +149,17 @@ void et_reduce_sum_columns(const struct reduce_job *job, const struct et_place *
 				add_doubles(group, n, wide, part, numbers, (ptrdiff_t)n);
 		}
 	}
-	PUT_TOGETHER(group, n, wide[k] += wide[k + far])
-	et_reduce_give_sums(job, place, wide, n);
+	COMBINE_ROWS(group, n, wide[k] += wide[k + far])
+	et_reduce_store_sums(job, place, wide, n);
 }
 
-/* Their distances from the mean, too: once more through all of them. */
+/* Two passes: means, then squared differences. */
 void et_reduce_var_columns(const struct reduce_job *job, const struct et_place *place, size_t n)
 {
 	double wide[ET_REDUCE_COLUMNS], means[ET_REDUCE_COLUMNS], numbers[ET_REDUCE_COLUMNS];
 	int64_t row_bytes;
 	const uint8_t *first = first_row(job, place, &row_bytes);
-	const size_t n_rows = job->reduced.numel, group = abreast(job, n);
+	const size_t n_rows = job->reduced.numel, group = rows_as_one(job, n);
 	for (size_t pass = 0; pass < 2; pass++) {
 		const uint8_t *in = first;
 		if (pass == 0)
@@ -171,17 +172,17 @@ void et_reduce_var_columns(const struct reduce_job *job, const struct et_place *
 			for (size_t k = 0; k < part * n && pass == 1; k++)
 				wide[k] += (numbers[k] - means[k]) * (numbers[k] - means[k]);
 		}
-		PUT_TOGETHER(group, n, wide[k] += wide[k + far])
+		COMBINE_ROWS(group, n, wide[k] += wide[k + far])
 		for (size_t k = 0; k < group * n && pass == 0; k++)
 			means[k] = k < n ? wide[k] / (double)n_rows : means[k - n];
 	}
-	et_reduce_give_sums(job, place, wide, n);
+	et_reduce_store_sums(job, place, wide, n);
 	if (job->outs[1])
-		et_reduce_give(job, place, 1, ET_F64, means, n);
+		et_reduce_store(job, place, 1, ET_F64, means, n);
 }
 
-/* Of some of the neighbours, which lie @step apart. */
-static void sum_distances(const struct reduce_job *job, const uint8_t *in, ptrdiff_t step, double *sums,
+/* Sum of squared differences with rounding after each operation, for some of the columns, which are @step apart. */
+static void sum_squared_differences(const struct reduce_job *job, const uint8_t *in, ptrdiff_t step, double *sums,
 	double *ret_means, size_t n)
 {
 	enum et_scalar_type type = job->rounding;
@@ -215,7 +216,7 @@ static void sum_distances(const struct reduce_job *job, const uint8_t *in, ptrdi
 	}
 }
 
-/* The same of products: those of two halves are exact in float. */
+/* The same for products. The product of two fp16 or bf16 numbers is exact in float. */
 static void multiply_half(const struct reduce_job *job, const uint8_t *in, ptrdiff_t step, double *products,
 	double *ret_means, size_t n)
 {
@@ -234,26 +235,26 @@ static void multiply_half(const struct reduce_job *job, const uint8_t *in, ptrdi
 		products[k] = (double)now[k];
 }
 
-#define REDUCE_ROUNDED(name, reduce)                                                                \
-	void name(const struct reduce_job *job, const struct et_place *place, size_t n)             \
-	{                                                                                           \
-		enum { AT_ONCE = 64 }; /* that many lines of memory stay near */                    \
-		double results[ET_REDUCE_COLUMNS], means[ET_REDUCE_COLUMNS];                        \
-		const size_t in_view = job->kept.n_views - 1;                                       \
-		const ptrdiff_t step = (ptrdiff_t)job->kept.strides[in_view][job->kept.n_dims - 1], \
-				bytes = (ptrdiff_t)et_scalar_size(job->in_type);                    \
-		const uint8_t *in = job->in + place->offset[in_view] * bytes;                       \
-		for (size_t k = 0; k < n; k += AT_ONCE)                                             \
-			reduce(job, in + (ptrdiff_t)k * step * bytes, step, results + k, means + k, \
-				n - k < AT_ONCE ? n - k : AT_ONCE);                                 \
-		et_reduce_give_sums(job, place, results, n);                                        \
-		if (job->outs[1])                                                                   \
-			et_reduce_give(job, place, 1, ET_F64, means, n);                            \
+#define REDUCE_ROUNDED(name, reduce)                                                                        \
+	void name(const struct reduce_job *job, const struct et_place *place, size_t n)                     \
+	{                                                                                                   \
+		enum { AT_ONCE = 64 }; /* columns at a time, so that their cache lines stay in the cache */ \
+		double results[ET_REDUCE_COLUMNS], means[ET_REDUCE_COLUMNS];                                \
+		const size_t in_view = job->kept.n_views - 1;                                               \
+		const ptrdiff_t step = (ptrdiff_t)job->kept.strides[in_view][job->kept.n_dims - 1],         \
+				bytes = (ptrdiff_t)et_scalar_size(job->in_type);                            \
+		const uint8_t *in = job->in + place->offset[in_view] * bytes;                               \
+		for (size_t k = 0; k < n; k += AT_ONCE)                                                     \
+			reduce(job, in + (ptrdiff_t)k * step * bytes, step, results + k, means + k,         \
+				n - k < AT_ONCE ? n - k : AT_ONCE);                                         \
+		et_reduce_store_sums(job, place, results, n);                                               \
+		if (job->outs[1])                                                                           \
+			et_reduce_store(job, place, 1, ET_F64, means, n);                                   \
 	}
-REDUCE_ROUNDED(et_reduce_var_rounded, sum_distances)
+REDUCE_ROUNDED(et_reduce_var_rounded, sum_squared_differences)
 REDUCE_ROUNDED(et_reduce_prod_rounded, multiply_half)
 
-/* From @first on. Integers wrap around, whatever their order. */
+/* @first is the start value. Integers wrap around, in any order. */
 #define REDUCE_INTS(name, first, op)                                                           \
 	void name(const struct reduce_job *job, const struct et_place *place, size_t n)        \
 	{                                                                                      \
@@ -261,7 +262,7 @@ REDUCE_ROUNDED(et_reduce_prod_rounded, multiply_half)
 		et_load_fn load = et_loader(job->in_type, ET_I64);                             \
 		int64_t row_bytes;                                                             \
 		const uint8_t *in = first_row(job, place, &row_bytes);                         \
-		const size_t n_rows = job->reduced.numel, group = abreast(job, n);             \
+		const size_t n_rows = job->reduced.numel, group = rows_as_one(job, n);         \
 		for (size_t k = 0; k < group * n; k++)                                         \
 			results[k] = first;                                                    \
 		for (size_t r = 0; r < n_rows; r += group, in += (int64_t)group * row_bytes) { \
@@ -274,20 +275,20 @@ REDUCE_ROUNDED(et_reduce_prod_rounded, multiply_half)
 			for (size_t k = 0; k < part; k++)                                      \
 				results[k] = results[k] op numbers[k];                         \
 		}                                                                              \
-		PUT_TOGETHER(group, n, results[k] = results[k] op results[k + far])            \
-		et_reduce_give_int_sums(job, place, results, n);                               \
+		COMBINE_ROWS(group, n, results[k] = results[k] op results[k + far])            \
+		et_reduce_store_int_sums(job, place, results, n);                              \
 	}
 REDUCE_INTS(et_reduce_sum_int_columns, 0, +)
 REDUCE_INTS(et_reduce_prod_int_columns, 1, *)
 
-/* Floats without their sign, so that both zeros are none. */
+/* The sign bit of floats is shifted out, so that both zeros count as 0. */
 #define ANY_COLUMNS(name, type)                                                                           \
 	static void name(const struct reduce_job *job, const struct et_place *place, size_t n, int shift) \
 	{                                                                                                 \
 		type found[ET_REDUCE_COLUMNS];                                                            \
 		int64_t truths[ET_REDUCE_COLUMNS], row_bytes;                                             \
 		const uint8_t *in = first_row(job, place, &row_bytes);                                    \
-		const size_t n_rows = job->reduced.numel, group = abreast(job, n);                        \
+		const size_t n_rows = job->reduced.numel, group = rows_as_one(job, n);                    \
 		memset(found, 0, group *n * sizeof(*found));                                              \
 		for (size_t r = 0; r < n_rows; r += group, in += (int64_t)group * row_bytes) {            \
 			const type *row = (const type *)(const void *)in;                                 \
@@ -295,10 +296,10 @@ REDUCE_INTS(et_reduce_prod_int_columns, 1, *)
 			for (size_t k = 0; k < part; k++)                                                 \
 				found[k] |= (type)(row[k] << shift);                                      \
 		}                                                                                         \
-		PUT_TOGETHER(group, n, found[k] |= found[k + far])                                        \
+		COMBINE_ROWS(group, n, found[k] |= found[k + far])                                        \
 		for (size_t k = 0; k < n; k++)                                                            \
 			truths[k] = found[k] != 0;                                                        \
-		et_reduce_give(job, place, 0, ET_I64, truths, n);                                         \
+		et_reduce_store(job, place, 0, ET_I64, truths, n);                                        \
 	}
 ANY_COLUMNS(any_bytes, uint8_t)
 ANY_COLUMNS(any_shorts, uint16_t)
@@ -312,16 +313,16 @@ void et_reduce_any_columns(const struct reduce_job *job, const struct et_place *
 	(bytes == 1 ? any_bytes : bytes == 2 ? any_shorts : bytes == 4 ? any_words : any_longs)(job, place, n, shift);
 }
 
-/* Rows of few neighbours, one onto the other: as vectors, of which the lanes behind the row's end are anything. So many numbers
- * may be read behind the last row. */
-enum { LANES = 8, VECTOR_BYTES = 16 /* there are on every processor */ };
+/* Rows of few columns, combined as vectors; lanes behind the row's end hold arbitrary numbers. Up to LANES numbers
+ * behind the last row may be read. */
+enum { LANES = 8, VECTOR_BYTES = 16 /* exists on every processor */ };
 #define REDUCE_FEW(name, type, op)                                                         \
 	static void name(size_t n, type *results, size_t n_rows, const type *rows)         \
 	{                                                                                  \
 		enum { VECTORS = LANES * sizeof(type) / VECTOR_BYTES };                    \
-		typedef type thread_sets __attribute__((vector_size(VECTOR_BYTES)));       \
+		typedef type lanes __attribute__((vector_size(VECTOR_BYTES)));             \
 		type padded[LANES] = { 0 };                                                \
-		thread_sets now[VECTORS], row[VECTORS];                                    \
+		lanes now[VECTORS], row[VECTORS];                                          \
 		memcpy(padded, results, n * sizeof(type));                                 \
 		memcpy(now, padded, sizeof(now));                                          \
 		for (size_t r = 0; r < n_rows; r++, rows += n) {                           \
@@ -358,7 +359,7 @@ void et_reduce_prod_columns(const struct reduce_job *job, const struct et_place 
 				products[k] = et_round_to(products[k], job->rounding);
 		}
 	}
-	et_reduce_give(job, place, 0, ET_F64, products, n);
+	et_reduce_store(job, place, 0, ET_F64, products, n);
 }
 
 void et_reduce_mean_columns(const struct reduce_job *job, const struct et_place *place, size_t n)
@@ -387,22 +388,22 @@ void et_reduce_mean_columns(const struct reduce_job *job, const struct et_place 
 	}
 	for (size_t k = 0; k < n; k++)
 		sums[k] /= (float)job->reduced.numel;
-	et_reduce_give(job, place, 0, ET_F32, sums, n);
+	et_reduce_store(job, place, 0, ET_F32, sums, n);
 }
 
-/* Into the outputs, which may hold the place alone. */
-static void give_best(const struct reduce_job *job, const struct et_place *place, enum et_class compute_class,
+/* Store values and indices, or the index alone. */
+static void store_best(const struct reduce_job *job, const struct et_place *place, enum et_compute_class compute_class,
 	const void *values, const int64_t *where, size_t n)
 {
 	if (!job->reduce->is_index || job->outs[1])
-		et_reduce_give(job, place, 0, compute_class, values, n);
+		et_reduce_store(job, place, 0, compute_class, values, n);
 	if (job->reduce->is_index)
-		et_reduce_give(job, place, job->outs[1] ? 1 : 0, ET_I64, where, n);
+		et_reduce_store(job, place, job->outs[1] ? 1 : 0, ET_I64, where, n);
 }
 
-/* The first of the largest (or smallest), and NaN before all others. What has no span of its own is loaded into one. Of what was
- * found abreast that in the first row is the first. */
-#define CHOOSE_COLUMNS(name, type, index, compute_class, wide, wide_class, take, merge)                  \
+/* The first of the largest (or smallest) numbers; NaN wins. A type without a span of its own is loaded into one. Of
+ * equal numbers found in parallel, the one with the lower row wins. */
+#define CHOOSE_COLUMNS(name, type, index, compute_class, wide, wide_class, update, merge)                \
 	ET_EXPANDED void name##_of(const struct reduce_job *job, const struct et_place *place, size_t n, \
 		const bool has_places)                                                                   \
 	{                                                                                                \
@@ -411,7 +412,7 @@ static void give_best(const struct reduce_job *job, const struct et_place *place
 		wide values[ET_REDUCE_COLUMNS];                                                          \
 		int64_t indices[ET_REDUCE_COLUMNS], row_bytes;                                           \
 		const uint8_t *in = first_row(job, place, &row_bytes);                                   \
-		const size_t n_rows = job->reduced.numel, group = abreast(job, n);                       \
+		const size_t n_rows = job->reduced.numel, group = rows_as_one(job, n);                   \
 		bool is_direct = et_class_is_type(compute_class, job->in_type);                          \
 		et_load_fn load = et_loader(job->in_type, compute_class);                                \
 		load(best, in, 1, group *n);                                                             \
@@ -424,7 +425,7 @@ static void give_best(const struct reduce_job *job, const struct et_place *place
 				row = (const type *)(const void *)in;                                    \
 			else                                                                             \
 				load(loaded, in, 1, part);                                               \
-			take(part, best, has_places ? where : NULL, row, (index)r);                      \
+			update(part, best, has_places ? where : NULL, row, (index)r);                    \
 		}                                                                                        \
 		for (size_t g = 1; has_places && g < group; g++) {                                       \
 			for (size_t k = 0; k < n; k++)                                                   \
@@ -439,7 +440,7 @@ static void give_best(const struct reduce_job *job, const struct et_place *place
 			values[k] = (wide)best[k];                                                       \
 		for (size_t k = 0; has_places && k < n; k++)                                             \
 			indices[k] = (int64_t)where[k];                                                  \
-		give_best(job, place, wide_class, values, indices, n);                                   \
+		store_best(job, place, wide_class, values, indices, n);                                  \
 	}                                                                                                \
 	static void name(const struct reduce_job *job, const struct et_place *place, size_t n)           \
 	{                                                                                                \
@@ -448,22 +449,22 @@ static void give_best(const struct reduce_job *job, const struct et_place *place
 		else                                                                                     \
 			name##_of(job, place, n, false);                                                 \
 	}
-/* What there was is read in any case, so that these are vectors and no branches. */
-#define TAKE_COLUMNS(name, type, index, no_better)                                                          \
+/* The old values are always read, so that the loop becomes vectors without branches. */
+#define UPDATE_COLUMNS(name, type, index, not_better)                                                       \
 	static void name(size_t n, type *best, index *where, const type *row, index r)                      \
 	{                                                                                                   \
 		ET_INDEPENDENT                                                                              \
 		for (size_t k = 0; where && k < n; k++) {                                                   \
 			const type number = row[k], now = best[k];                                          \
 			const index at = where[k];                                                          \
-			bool is_better = !(number no_better now) & (now == now);                            \
+			bool is_better = !(number not_better now) & (now == now);                           \
 			where[k] = is_better ? r : at;                                                      \
 			best[k] = is_better ? number : now;                                                 \
 		}                                                                                           \
 		ET_INDEPENDENT                                                                              \
 		for (size_t k = 0; !where && k < n; k++) {                                                  \
 			const type number = row[k], now = best[k];                                          \
-			best[k] = (!(number no_better now) & (now == now)) ? number : now;                  \
+			best[k] = (!(number not_better now) & (now == now)) ? number : now;                 \
 		}                                                                                           \
 	}                                                                                                   \
 	static void merge_##name(size_t n, type *best, index *where, const type *others, const index *rows) \
@@ -476,7 +477,7 @@ static void give_best(const struct reduce_job *job, const struct et_place *place
 		for (size_t k = 0; k < n; k++) {                                                            \
 			const type number = others[k], now = best[k];                                       \
 			const index row = rows[k], at = where[k];                                           \
-			bool is_better = !(number no_better now) & (now == now);                            \
+			bool is_better = !(number not_better now) & (now == now);                           \
 			bool is_same = (number == now) | ((number != number) & (now != now));               \
 			bool is_first = is_better | (is_same & (row < at));                                 \
 			where[k] = is_first ? row : at;                                                     \
@@ -484,20 +485,20 @@ static void give_best(const struct reduce_job *job, const struct et_place *place
 		}                                                                                           \
 	}
 #define CHOOSE_BOTH(suffix, type, index, compute_class, wide, wide_class)                                 \
-	TAKE_COLUMNS(larger_##suffix, type, index, <=)                                                    \
-	TAKE_COLUMNS(smaller_##suffix, type, index, >=)                                                   \
+	UPDATE_COLUMNS(larger_##suffix, type, index, <=)                                                  \
+	UPDATE_COLUMNS(smaller_##suffix, type, index, >=)                                                 \
 	CHOOSE_COLUMNS(largest_##suffix, type, index, compute_class, wide, wide_class, larger_##suffix,   \
 		merge_larger_##suffix)                                                                    \
 	CHOOSE_COLUMNS(smallest_##suffix, type, index, compute_class, wide, wide_class, smaller_##suffix, \
 		merge_smaller_##suffix)
-/* Places are as wide as numbers, where there are vectors of them. */
+/* The index has the width of the numbers where there are vector instructions for it. */
 CHOOSE_BOTH(floats, float, int32_t, ET_F32, double, ET_F64)
 CHOOSE_BOTH(doubles, double, double, ET_F64, double, ET_F64)
 CHOOSE_BOTH(words, int32_t, int32_t, ET_I32, int64_t, ET_I64)
 CHOOSE_BOTH(shorts, int16_t, int32_t, ET_I16, int64_t, ET_I64)
 CHOOSE_BOTH(signed_bytes, int8_t, int32_t, ET_I8, int64_t, ET_I64)
 CHOOSE_BOTH(bytes, uint8_t, int32_t, ET_U8, int64_t, ET_I64)
-/* int64 has them on some processors only. */
+/* int64 has vector instructions on some processors only. */
 CHOOSE_COLUMNS(largest_longs, int64_t, int64_t, ET_I64, int64_t, ET_I64, et_span_ukernels()->larger_longs,
 	et_span_ukernels()->merge_larger_longs)
 CHOOSE_COLUMNS(smallest_longs, int64_t, int64_t, ET_I64, int64_t, ET_I64, et_span_ukernels()->smaller_longs,
@@ -516,10 +517,10 @@ static const struct {
 	[ET_B8] = { largest_bytes, smallest_bytes },
 };
 
-/* In which numbers to compare. */
-static enum et_class class_of(const struct reduce_job *job)
+/* The class in which numbers are compared. */
+static enum et_compute_class class_of(const struct reduce_job *job)
 {
-	enum et_class narrow = et_narrow_class_of(job->in_type);
+	enum et_compute_class narrow = et_narrow_class_of(job->in_type);
 	if (job->is_double)
 		return et_type_is_half(job->in_type) || job->in_type == ET_FLOAT32 ? ET_F32 : ET_F64;
 	return narrow == ET_N_SPANS ? ET_I64 : narrow;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reductions along rows: what is folded lies one number behind the other, and rows are equally far apart.
+/* Reductions along dense rows at equal distances.
  *
- * To go through the engine for each row takes longer than the numbers of a short one. So many rows are folded one after the
- * other by a loop that knows their type, into an array; and where a number has to wait for the one before, several
- * rows go abreast. Each result is the same as by itself. */
+ * Going through the engine for each row would take longer than the numbers of a short one. So many rows are reduced one
+ * after the other, into an array, by a loop that knows their type; where a number has to wait for the one before it,
+ * several rows are reduced in parallel. Each result is the same as if computed alone. */
 #include "runtime/kernels/engine/reduce_rows.h"
 #include "runtime/kernels/simd/ukernels.h"
 #include "runtime/kernels/simd/span_ukernels.h"
@@ -16,12 +16,12 @@ enum {
 	GROUP = 32,
 	SHORT_SUM = 32,
 	SHORT_ROW = 64,
-	NARROW_ROW = 33 /* bytes, of bytes and shorts */,
+	NARROW_ROW = 33 /* bytes; for types of one or two bytes */,
 	BYTES = 16,
 	RESULTS = ET_REDUCE_COLUMNS
 };
 
-/* The first row at @place, and how far apart they are. */
+/* The first row at @place, and the distance in bytes to the next row. */
 static const uint8_t *first_row(const struct reduce_job *job, const struct et_place *place, int64_t *ret_step)
 {
 	const struct et_walk *kept = &job->kept;
@@ -32,7 +32,7 @@ static const uint8_t *first_row(const struct reduce_job *job, const struct et_pl
 
 /* --- sums ------------------------------------------------------------------------------------------ */
 
-/* Each in its order, from @first on; next(now, x) takes in one number. */
+/* Each row in its order, starting from @first; next(now, x) takes in one number. */
 #define REDUCE_ROWS(name, type, sum_type, first, next)                                                              \
 	static void name(const struct reduce_job *job, const struct et_place *place, size_t n_rows, sum_type *sums) \
 	{                                                                                                           \
@@ -60,21 +60,21 @@ static const uint8_t *first_row(const struct reduce_job *job, const struct et_pl
 			sums[r] = now;                                                                              \
 		}                                                                                                   \
 	}
-#define PLUS(now, x)          ((now) + (x))
-#define PLUS_BFLOAT16(now, x) ((now) + et_from_bfloat16(x))
-#define PLUS_FLOAT(now, x)    ((now) + (float)(x))
-#define PLUS_DOUBLE(now, x)   ((now) + (double)(x))
-#define TIMES(now, x)         ((now) * (x))
-#define TIMES_TRUTH(now, x)   ((now) * ((x) != 0))
+#define PLUS(now, x)        ((now) + (x))
+#define PLUS_BF16(now, x)   ((now) + et_bf16_to_float(x))
+#define PLUS_FLOAT(now, x)  ((now) + (float)(x))
+#define PLUS_DOUBLE(now, x) ((now) + (double)(x))
+#define TIMES(now, x)       ((now) * (x))
+#define TIMES_TRUTH(now, x) ((now) * ((x) != 0))
 REDUCE_ROWS(add_floats, float, float, 0, PLUS)
 REDUCE_ROWS(add_doubles, double, double, 0, PLUS)
-REDUCE_ROWS(add_bfloat16s, uint16_t, float, 0, PLUS_BFLOAT16)
+REDUCE_ROWS(add_bf16, uint16_t, float, 0, PLUS_BF16)
 REDUCE_ROWS(add_shorts_as_floats, int16_t, float, 0, PLUS_FLOAT)
 REDUCE_ROWS(add_words_as_floats, int32_t, float, 0, PLUS_FLOAT)
 REDUCE_ROWS(add_longs_as_floats, int64_t, float, 0, PLUS_FLOAT)
 REDUCE_ROWS(add_longs_as_doubles, int64_t, double, 0, PLUS_DOUBLE)
 
-/* Floats in doubles, two rows in a vector, so that half as many are converted. */
+/* Sums of floats in double, two rows in a vector, which halves the conversions. */
 static void add_short(const struct reduce_job *job, const struct et_place *place, size_t n_rows, double *sums)
 {
 	typedef float four __attribute__((vector_size(4 * sizeof(float))));
@@ -131,23 +131,23 @@ static void sum_of_doubles(const struct reduce_job *job, const struct et_place *
 		sums[r] = et_span_ukernels()->sum_doubles(job->reduced.numel, (const double *)(const void *)in);
 }
 
-/* Of floats, doubles or longs. */
+/* For float, double and int64. */
 static void sum_doubles(const struct reduce_job *job, const struct et_place *place, size_t n_rows)
 {
 	double sums[RESULTS];
 	(job->in_type == ET_FLOAT32        ? sum_of_floats
 		: job->in_type == ET_INT64 ? add_longs_as_doubles
 					   : sum_of_doubles)(job, place, n_rows, sums);
-	et_reduce_give_sums(job, place, sums, n_rows);
+	et_reduce_store_sums(job, place, sums, n_rows);
 }
 
-/* One after the other. */
+/* Sums in float, in order. */
 static void mean_floats(const struct reduce_job *job, const struct et_place *place, size_t n_rows)
 {
 	static void (*const fns[])(const struct reduce_job *job, const struct et_place *place, size_t n_rows,
 		float *sums) = {
 		[ET_FLOAT32] = add_floats,
-		[ET_BFLOAT16] = add_bfloat16s,
+		[ET_BFLOAT16] = add_bf16,
 		[ET_INT16] = add_shorts_as_floats,
 		[ET_INT32] = add_words_as_floats,
 		[ET_INT64] = add_longs_as_floats,
@@ -156,16 +156,16 @@ static void mean_floats(const struct reduce_job *job, const struct et_place *pla
 	fns[job->in_type](job, place, n_rows, sums);
 	for (size_t r = 0; r < n_rows; r++)
 		sums[r] /= (float)job->reduced.numel;
-	et_reduce_give(job, place, 0, ET_F32, sums, n_rows);
+	et_reduce_store(job, place, 0, ET_F32, sums, n_rows);
 }
 
-#define ADD_INTS(type, value)                                              \
-	for (size_t r = 0; r < n_rows; r++, in += step) {                  \
-		const type *row = (const type *)(const void *)in;          \
-		int64_t sum = 0;                                           \
-		for (size_t k = 0; k < n; k++) /* vectors of all widths */ \
-			sum += value;                                      \
-		sums[r] = sum;                                             \
+#define ADD_INTS(type, value)                                                   \
+	for (size_t r = 0; r < n_rows; r++, in += step) {                       \
+		const type *row = (const type *)(const void *)in;               \
+		int64_t sum = 0;                                                \
+		for (size_t k = 0; k < n; k++) /* vectorizes for every width */ \
+			sum += value;                                           \
+		sums[r] = sum;                                                  \
 	}
 
 static void add_ints(const struct reduce_job *job, const struct et_place *place, size_t n_rows)
@@ -185,7 +185,7 @@ static void add_ints(const struct reduce_job *job, const struct et_place *place,
 		ADD_INTS(uint8_t, row[k])
 	else
 		ADD_INTS(uint8_t, row[k] != 0)
-	et_reduce_give_int_sums(job, place, sums, n_rows);
+	et_reduce_store_int_sums(job, place, sums, n_rows);
 }
 
 static bool is_int(enum et_scalar_type type)
@@ -224,7 +224,7 @@ et_reduce_many_fn et_reduce_mean_rows(const struct reduce_job *job)
 
 /* --- variances ------------------------------------------------------------------------------------- */
 
-/* Four sums do not wait for each other. */
+/* Four independent sums. */
 #define SQUARED(x) (((double)(x) - mean) * ((double)(x) - mean))
 #define SQUARES(type, ukernels)                                                                                  \
 	for (size_t r = 0; r < n_rows; r++, in += step) {                                                        \
@@ -253,9 +253,9 @@ static void var_floats(const struct reduce_job *job, const struct et_place *plac
 		SQUARES(float, et_ukernels()->squares)
 	else
 		SQUARES(double, et_span_ukernels()->squares_of_doubles)
-	et_reduce_give_sums(job, place, squares, n_rows);
+	et_reduce_store_sums(job, place, squares, n_rows);
 	if (job->outs[1])
-		et_reduce_give(job, place, 1, ET_F64, means, n_rows);
+		et_reduce_store(job, place, 1, ET_F64, means, n_rows);
 }
 
 et_reduce_many_fn et_reduce_var_rows(const struct reduce_job *job)
@@ -272,7 +272,7 @@ et_reduce_many_fn et_reduce_var_rows(const struct reduce_job *job)
 	{                                                                                           \
 		product_type products[RESULTS];                                                     \
 		name##_products(job, place, n_rows, products);                                      \
-		et_reduce_give(job, place, 0, compute_class, products, n_rows);                     \
+		et_reduce_store(job, place, 0, compute_class, products, n_rows);                    \
 	}
 MULTIPLY_ROWS(multiply_floats, float, double, ET_F64, TIMES)
 MULTIPLY_ROWS(multiply_doubles, double, double, ET_F64, TIMES)
@@ -293,7 +293,7 @@ et_reduce_many_fn et_reduce_prod_rows(const struct reduce_job *job)
 		[ET_UINT8] = multiply_bytes,
 		[ET_BOOL] = multiply_truths,
 	};
-	if (job->is_double && job->rounding != ET_FLOAT64) /* after each: to a half type */
+	if (job->is_double && job->rounding != ET_FLOAT64) /* each product must be rounded to fp16 or bf16 */
 		return NULL;
 	if (job->is_double)
 		return job->in_type == ET_FLOAT32   ? multiply_floats
@@ -302,7 +302,7 @@ et_reduce_many_fn et_reduce_prod_rows(const struct reduce_job *job)
 	return is_known_int(job) ? ints[job->in_type] : NULL;
 }
 
-/* --- whether there is any -------------------------------------------------------------------------- */
+/* --- any ------------------------------------------------------------------------------------------- */
 
 #define ANY_IN(type)                                                         \
 	for (size_t k = 0; k < n && !any; k += SHORT_ROW) {                  \
@@ -318,11 +318,11 @@ et_reduce_many_fn et_reduce_prod_rows(const struct reduce_job *job)
 		size_t n = job->reduced.numel;                                                      \
 		const uint8_t *in = first_row(job, place, &step);                                   \
 		for (size_t r = 0; r < n_rows; r++, in += step) {                                   \
-			flag any = 0; /* as wide as the numbers: vectors of both */                 \
+			flag any = 0; /* as wide as the numbers, so that both are vectors */        \
 			ANY_IN(type)                                                                \
 			found[r] = any;                                                             \
 		}                                                                                   \
-		et_reduce_give(job, place, 0, ET_I64, found, n_rows);                               \
+		et_reduce_store(job, place, 0, ET_I64, found, n_rows);                              \
 	}
 ANY_ROWS(any_bytes, uint8_t, uint8_t)
 ANY_ROWS(any_shorts, int16_t, int16_t)
@@ -337,7 +337,7 @@ bool et_reduce_is_any(const struct et_tensor *tensor)
 	const uint8_t *bytes = tensor->data;
 	size_t left = et_tensor_n_bytes(tensor);
 	const size_t size = et_scalar_size(tensor->type);
-	/* Floats without their sign, so that both zeros are none. */
+	/* The sign bit of floats is masked, so that both zeros count as 0. */
 	const uint64_t ones = UINT64_MAX, mask = !et_type_is_float(tensor->type) ? ones
 						 : size == 2                     ? ones / 0xffff * 0x7fff
 						 : size == 4                     ? ones / 0xffffffff * 0x7fffffff
@@ -368,42 +368,42 @@ et_reduce_many_fn et_reduce_any_rows(const struct reduce_job *job)
 
 /* --- extremes -------------------------------------------------------------------------------------- */
 
-#define TRANSPOSE_4(v, by) __builtin_shufflevector(v, v, (by), (by) + 1, ((by) + 2) % 4, ((by) + 3) % 4)
-/* Of one number or more in N lanes; NaN if one is. */
-#define TAKE_BETTER(no_better)                          \
-	take = ~(next no_better most) & (most == most); \
-	most = (thread_sets)((take & (masks)next) | (~take & (masks)most))
-#define EXTREME_OF(name, type, mask, N, no_better)                                           \
-	static type name(size_t n, const type *x)                                            \
-	{                                                                                    \
-		enum { LANES = (N) };                                                        \
-		typedef type thread_sets __attribute__((vector_size(LANES * sizeof(type)))); \
-		typedef mask masks __attribute__((vector_size(LANES * sizeof(type))));       \
-		thread_sets most, next;                                                      \
-		masks take;                                                                  \
-		if (n < LANES) {                                                             \
-			type one = x[0];                                                     \
-			for (size_t k = 1; k < n; k++)                                       \
-				one = !(x[k] no_better one) && one == one ? x[k] : one;      \
-			return one;                                                          \
-		}                                                                            \
-		memcpy(&most, x, sizeof(most));                                              \
-		for (size_t k = LANES; k + LANES <= n; k += LANES) {                         \
-			memcpy(&next, x + k, sizeof(next));                                  \
-			TAKE_BETTER(no_better);                                              \
-		}                                                                            \
-		memcpy(&next, x + n - LANES, sizeof(next)); /* some of them once more */     \
-		TAKE_BETTER(no_better);                                                      \
-		next = TRANSPOSE_##N(most, 2);                                               \
-		TAKE_BETTER(no_better);                                                      \
-		next = TRANSPOSE_##N(most, 1);                                               \
-		TAKE_BETTER(no_better);                                                      \
-		return most[0];                                                              \
+#define ROTATE_4(v, by) __builtin_shufflevector(v, v, (by), (by) + 1, ((by) + 2) % 4, ((by) + 3) % 4)
+/* Vectors of N lanes; @n is at least 1; NaN if one is. */
+#define KEEP_BETTER(not_better)                               \
+	is_better = ~(next not_better most) & (most == most); \
+	most = (lanes)((is_better & (masks)next) | (~is_better & (masks)most))
+#define EXTREME_OF(name, type, mask, N, not_better)                                             \
+	static type name(size_t n, const type *x)                                               \
+	{                                                                                       \
+		enum { LANES = (N) };                                                           \
+		typedef type lanes __attribute__((vector_size(LANES * sizeof(type))));          \
+		typedef mask masks __attribute__((vector_size(LANES * sizeof(type))));          \
+		lanes most, next;                                                               \
+		masks is_better;                                                                \
+		if (n < LANES) {                                                                \
+			type one = x[0];                                                        \
+			for (size_t k = 1; k < n; k++)                                          \
+				one = !(x[k] not_better one) && one == one ? x[k] : one;        \
+			return one;                                                             \
+		}                                                                               \
+		memcpy(&most, x, sizeof(most));                                                 \
+		for (size_t k = LANES; k + LANES <= n; k += LANES) {                            \
+			memcpy(&next, x + k, sizeof(next));                                     \
+			KEEP_BETTER(not_better);                                                \
+		}                                                                               \
+		memcpy(&next, x + n - LANES, sizeof(next)); /* overlaps numbers already seen */ \
+		KEEP_BETTER(not_better);                                                        \
+		next = ROTATE_##N(most, 2);                                                     \
+		KEEP_BETTER(not_better);                                                        \
+		next = ROTATE_##N(most, 1);                                                     \
+		KEEP_BETTER(not_better);                                                        \
+		return most[0];                                                                 \
 	}
 EXTREME_OF(max_of_short, float, int32_t, 4, <=)
 EXTREME_OF(min_of_short, float, int32_t, 4, >=)
 
-/* Of integers, for which the compiler knows vectors. */
+/* For integers, which the compiler vectorizes. */
 #define EXTREME_OF_INTS(name, type, better)                    \
 	static type name(size_t n, const type *x)              \
 	{                                                      \
@@ -434,27 +434,28 @@ static int64_t extreme_of_longs(size_t n, const int64_t *x, bool is_least)
 	return is_least ? et_span_ukernels()->smallest_long(n, x) : et_span_ukernels()->largest_long(n, x);
 }
 
-/* With @turn's bits turned around in each; so is the result. */
-static uint8_t extreme_of_bytes(size_t n, const uint8_t *x, uint8_t transpose)
+/* The largest byte after XOR with @flip_sign; the result is still flipped. */
+static uint8_t extreme_of_bytes(size_t n, const uint8_t *x, uint8_t flip_sign)
 {
 	typedef uint8_t bytes __attribute__((vector_size(BYTES)));
-	bytes thread_sets = { 0 }, next;
+	bytes lanes = { 0 }, next;
 	uint8_t most = 0;
 	if (n < BYTES) {
 		for (size_t k = 0; k < n; k++) {
-			uint8_t number = x[k] ^ transpose;
+			uint8_t number = x[k] ^ flip_sign;
 			most = number > most ? number : most;
 		}
 		return most;
 	}
 	for (size_t k = 0; k < n; k += BYTES) {
-		memcpy(&next, k + BYTES <= n ? x + k : x + n - BYTES, sizeof(next)); /* some of them once more */
-		next ^= transpose;
-		bytes take = (bytes)(next > thread_sets);
-		thread_sets = (take & next) | (~take & thread_sets);
+		/* the last vector may overlap the one before */
+		memcpy(&next, k + BYTES <= n ? x + k : x + n - BYTES, sizeof(next));
+		next ^= flip_sign;
+		bytes is_better = (bytes)(next > lanes);
+		lanes = (is_better & next) | (~is_better & lanes);
 	}
 	for (size_t i = 0; i < BYTES; i++)
-		most = thread_sets[i] > most ? thread_sets[i] : most;
+		most = lanes[i] > most ? lanes[i] : most;
 	return most;
 }
 
@@ -464,26 +465,26 @@ static uint8_t extreme_of_bytes(size_t n, const uint8_t *x, uint8_t transpose)
 		results[r] = value;                               \
 	}
 
-/* Of short rows, several of them, that lie one behind the other; false: these do not. */
-static bool give_extremes_of_few(const struct reduce_job *job, const struct et_place *place, size_t n_rows,
+/* Several short adjacent rows; false: the rows are not of this kind. */
+static bool store_extremes_of_short_rows(const struct reduce_job *job, const struct et_place *place, size_t n_rows,
 	bool is_least)
 {
 	const size_t n = job->reduced.numel, row_bytes = n * et_scalar_size(job->in_type);
-	const enum et_class narrow = et_narrow_class_of(job->in_type),
-			    compute_class = narrow == ET_N_SPANS ? et_class_of(job->in_type) : narrow;
+	const enum et_compute_class narrow = et_narrow_class_of(job->in_type),
+				    compute_class = narrow == ET_N_SPANS ? et_class_of(job->in_type) : narrow;
 	const struct et_span_ukernels *ukernels = et_span_ukernels();
-	int64_t results[RESULTS], wide[RESULTS], step; /* of any type; as much room as the longest need */
+	int64_t results[RESULTS], wide[RESULTS], step; /* for results of any type, with room for the widest */
 	const uint8_t *in = first_row(job, place, &step);
 	if (row_bytes >= (row_bytes <= 2 * n ? NARROW_ROW : ET_SHORT_ROW) || step != (int64_t)row_bytes ||
 		n_rows < ABREAST)
 		return false;
 	(is_least ? ukernels->smallest_of_rows : ukernels->largest_of_rows)[compute_class](n_rows, n, results, in);
 	if (et_storer(job->outs[0]->type, compute_class)) {
-		et_reduce_give(job, place, 0, compute_class, results, n_rows);
+		et_reduce_store(job, place, 0, compute_class, results, n_rows);
 		return true;
 	}
 	et_loader(job->in_type, ET_I64)(wide, results, 1, n_rows);
-	et_reduce_give(job, place, 0, ET_I64, wide, n_rows);
+	et_reduce_store(job, place, 0, ET_I64, wide, n_rows);
 	return true;
 }
 
@@ -494,14 +495,14 @@ static void extreme_floats(const struct reduce_job *job, const struct et_place *
 	size_t n = job->reduced.numel;
 	int64_t step;
 	const uint8_t *in = first_row(job, place, &step);
-	if (give_extremes_of_few(job, place, n_rows, is_least))
+	if (store_extremes_of_short_rows(job, place, n_rows, is_least))
 		return;
 	if (job->in_type == ET_FLOAT64)
 		(is_least ? ukernels->smallest_of_doubles : ukernels->largest_of_doubles)(n_rows, n, results,
 			(const double *)(const void *)in, (ptrdiff_t)(step / (int64_t)sizeof(double)));
 	else
 		EACH_ROW(float, (double)extreme_of_floats(n, row, is_least))
-	et_reduce_give(job, place, 0, ET_F64, results, n_rows);
+	et_reduce_store(job, place, 0, ET_F64, results, n_rows);
 }
 
 static void extreme_ints(const struct reduce_job *job, const struct et_place *place, size_t n_rows, bool is_least)
@@ -510,8 +511,8 @@ static void extreme_ints(const struct reduce_job *job, const struct et_place *pl
 	int64_t results[RESULTS], step;
 	size_t n = job->reduced.numel;
 	const uint8_t *in = first_row(job, place, &step);
-	uint8_t transpose = et_reduce_flip_sign(is_least, job->in_type == ET_INT8);
-	if (give_extremes_of_few(job, place, n_rows, is_least))
+	uint8_t flip_sign = et_reduce_flip_sign(is_least, job->in_type == ET_INT8);
+	if (store_extremes_of_short_rows(job, place, n_rows, is_least))
 		return;
 	if (job->in_type == ET_INT64)
 		(is_least ? ukernels->smallest_of_longs : ukernels->largest_of_longs)(n_rows, n, results,
@@ -521,12 +522,12 @@ static void extreme_ints(const struct reduce_job *job, const struct et_place *pl
 	else if (job->in_type == ET_INT16)
 		EACH_ROW(int16_t, is_least ? min_of_shorts(n, row) : max_of_shorts(n, row))
 	else if (job->in_type == ET_INT8)
-		EACH_ROW(uint8_t, (int8_t)(extreme_of_bytes(n, row, transpose) ^ transpose))
-	else /* whatever is not 0 is true */
-		EACH_ROW(uint8_t, extreme_of_bytes(n, row, transpose) ^ transpose)
+		EACH_ROW(uint8_t, (int8_t)(extreme_of_bytes(n, row, flip_sign) ^ flip_sign))
+	else /* bool: any byte that is not 0 is true */
+		EACH_ROW(uint8_t, extreme_of_bytes(n, row, flip_sign) ^ flip_sign)
 	for (size_t r = 0; r < n_rows && job->in_type == ET_BOOL; r++)
 		results[r] = results[r] != 0;
-	et_reduce_give(job, place, 0, ET_I64, results, n_rows);
+	et_reduce_store(job, place, 0, ET_I64, results, n_rows);
 }
 
 static void largest(const struct reduce_job *job, const struct et_place *place, size_t n)
@@ -554,9 +555,9 @@ et_reduce_many_fn et_reduce_min_rows(const struct reduce_job *job)
 	return has_extremes(job) ? smallest : NULL;
 }
 
-/* --- and where they are ---------------------------------------------------------------------------- */
+/* --- indices of extremes --------------------------------------------------------------------------- */
 
-/* The first that is @sought, which is there; of NaNs any is. */
+/* The first number equal to @sought, which is in x; any NaN if @sought is NaN. */
 #define FIND(name, type, flag)                                                \
 	static size_t name(size_t n, const type *x, type sought)              \
 	{                                                                     \
@@ -588,7 +589,7 @@ static size_t find_signed_byte(size_t n, const int8_t *x, int8_t sought)
 	return find_byte(n, (const uint8_t *)x, (uint8_t)sought);
 }
 
-/* The first that is true, or false; 0 if there is none. */
+/* The first true (or false) number; 0 if there is none. */
 static size_t find_truth(size_t n, const uint8_t *x, bool sought)
 {
 	size_t k = 0;
@@ -605,12 +606,12 @@ static size_t find_truth(size_t n, const uint8_t *x, bool sought)
 	return k < n ? k : 0;
 }
 
-static void give_places(const struct reduce_job *job, const struct et_place *place, enum et_class compute_class,
-	const void *values, const int64_t *indices, size_t n_rows)
+static void store_indices(const struct reduce_job *job, const struct et_place *place,
+	enum et_compute_class compute_class, const void *values, const int64_t *indices, size_t n_rows)
 {
 	if (job->outs[1])
-		et_reduce_give(job, place, 0, compute_class, values, n_rows);
-	et_reduce_give(job, place, job->outs[1] ? 1 : 0, ET_I64, indices, n_rows);
+		et_reduce_store(job, place, 0, compute_class, values, n_rows);
+	et_reduce_store(job, place, job->outs[1] ? 1 : 0, ET_I64, indices, n_rows);
 }
 
 #define CHOOSE_ROWS(name, type, wide, compute_class, find, extreme)                                                \
@@ -626,7 +627,7 @@ static void give_places(const struct reduce_job *job, const struct et_place *pla
 			results[r] = (wide)row[where];                                                             \
 			indices[r] = (int64_t)where;                                                               \
 		}                                                                                                  \
-		give_places(job, place, compute_class, results, indices, n_rows);                                  \
+		store_indices(job, place, compute_class, results, indices, n_rows);                                \
 	}
 CHOOSE_ROWS(choose_floats, float, double, ET_F64, find_float, extreme_of_floats(n, row, is_least))
 CHOOSE_ROWS(choose_doubles, double, double, ET_F64, find_double, extreme_of_doubles(n, row, is_least))
@@ -649,7 +650,7 @@ static void choose_truths(const struct reduce_job *job, const struct et_place *p
 		results[r] = in[where] != 0;
 		indices[r] = (int64_t)where;
 	}
-	give_places(job, place, ET_I64, results, indices, n_rows);
+	store_indices(job, place, ET_I64, results, indices, n_rows);
 }
 
 static void choose(const struct reduce_job *job, const struct et_place *place, size_t n, bool is_least)

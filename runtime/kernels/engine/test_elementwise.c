@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Elementwise operators: promotion, broadcasting, dim orders, and each function once, by PyTorch's semantics
- * worked out by hand. */
+/* Elementwise operators: promotion, broadcasting, dim orders, and each function once, with PyTorch's semantics worked
+ * out by hand. */
 #include "runtime/kernels/test_rig.h"
 
 #include <math.h>
@@ -27,9 +27,10 @@ static void promotion(void **state)
 		{ "aten::add.out", "u8[1]{200} u8[1]{100} 1", "i32[1]{44}" }, /* wraps in the common type */
 		{ "aten::add.out", "f32[1]{1} f32[1]{2} 1", "! does not fit ! i32[1]{0}" },
 		{ "aten::div.out", "i32[2]{1,3} i32[2]{2,2}", "f32[2]{.5,1.5}" },
-		/* Whole where the output is of their type; several by one, by its inverse. */
+		/* Integer division if the output has the inputs' type; one divisor for several elements: by its
+		 * inverse. */
 		{ "aten::div.out", "bool[2]{1,0} bool[2]{1,1}", "bool[2]{1,0}" },
-		/* One divisor: by its inverse, as far as that has all its digits. */
+		/* One divisor: by its inverse, unless that is subnormal, zero or infinite. */
 		{ "aten::div.out", "f32[2]{5,41} f32[1]{41}", "= f32[2]{0.12195121496915817,0.9999999403953552}" },
 		{ "aten::div.out", "f32[2]{5,41} f32[2]{41,41}", "= f32[2]{0.12195122241973877,1}" },
 		{ "aten::div.out", "f32[1]{41} f32[2]{41,2}", "= f32[2]{1,20.5}" },
@@ -47,7 +48,7 @@ static void promotion(void **state)
 		{ "aten::eq.Scalar_out", "u8[3]{1,2,255} 255", "bool[3]{0,0,1}" },
 		{ "aten::gt.Tensor_out", "i64[2]{1,3} f32[2]{1.5,2.5}", "bool[2]{0,1}" },
 		{ "aten::lt.Scalar_out", "f32[2]{1,nan} 2", "u8[2]{1,0}" },
-		/* Rests are exact, however large the quotient; of -4 by 2 it is -0. */
+		/* Remainders are exact, however large the quotient; the remainder of -4 by 2 is -0. */
 		{ "aten::fmod.Tensor_out", "f32[6]{1e30,5,-5,16777215,1,-3} f32[6]{3,-3,3,0.75,inf,nan}",
 			"= f32[6]{0,2,-2,0,1,nan}" },
 		{ "aten::remainder.Tensor_out", "f32[5]{1e30,5,-5,1,-1} f32[5]{-3,-3,3,inf,inf}",
@@ -63,7 +64,7 @@ static void promotion(void **state)
 		{ "aten::floor_divide.out",
 			"i64[5]{-7,4294967296,-9223372036854775807,6,4294967295} i64[5]{3,7,10,-4,2}",
 			"i64[5]{-3,613566756,-922337203685477581,-2,2147483647}" },
-		/* Integers that are all of one type are not widened. */
+		/* Integers that all have one type are not widened. */
 		{ "aten::add.out", "i8[3]{100,-100,1} i8[3]{100,-100,2} 3", "i8[3]{-112,112,7}" },
 		{ "aten::sub.out", "i16[2]{-32768,5} i16[1]{1} 1", "i16[2]{32767,4}" },
 		{ "aten::mul.out", "i32[2]{65536,3} i32[2]{65536,-4}", "i32[2]{0,-12}" },
@@ -99,7 +100,7 @@ static void shapes(void **state)
 	static const struct kernel_case cases[] = {
 		{ "aten::mul.out", "f32[2,1]{1,2} f32[3]{1,10,100}", "f32[2,3]{1,10,100,2,20,200}" },
 		{ "aten::mul.out", "f32[]{3} f32[2]{1,2}", "f32[2]{3,6}" },
-		/* One of them has all of the sizes, and the others are repeated: inside, outside, both. */
+		/* One operand has all sizes, and the others are repeated: inside, outside, both. */
 		{ "aten::add.out", "i32[2,2,2]{1,2,3,4,5,6,7,8} i64[2,1]{10,20} 1",
 			"i64[2,2,2]{11,12,23,24,15,16,27,28}" },
 		{ "aten::mul.out", "f16[3]{1,10,100} f16[2,3]{1,2,3,4,5,6}", "f16[2,3]{1,20,300,4,50,600}" },
@@ -109,7 +110,7 @@ static void shapes(void **state)
 		{ "aten::add.out", "f32[1,2,1,2]@0231{1,2,3,4} f32[2,1,1]{10,20} 1", "f32[1,2,1,2]@0231{11,12,23,24}" },
 		{ "aten::mul.out", "f32[1,2]{1,2} f32[1,1,1]{3}", "f32[1,1,2]{3,6}" },
 		{ "aten::mul.out", "f32[1,2]{1,2} f32[1,1,1]{3}", "! cannot take the sizes ! f32[1,2]{0,0}" },
-		/* sizes that are each another operand's */
+		/* sizes that each come from another operand */
 		{ "aten::mul.out", "i8[2,1]{2,3} i8[3]{1,2,3}", "i8[2,3]{2,4,6,3,6,9}" },
 		{ "aten::sub.out", "f32[2,1,2]{1,2,3,4} f32[2,2]{10,20,30,40} 1",
 			"f32[2,2,2]{-9,-18,-29,-38,-7,-16,-27,-36}" },
@@ -244,7 +245,7 @@ static int64_t remainder_of(int64_t a, int64_t b)
 	return left != 0 && (left < 0) != (b < 0) ? left + b : left;
 }
 
-/* What integers of 8 to 32 bits give, element beside element, against the same in 64: numbers at all edges with each other. */
+/* Integers of 8 to 32 bits, elementwise, compared with the same in 64 bits: all edge values with each other. */
 static void integers_of_all_widths(void **state)
 {
 	enum { N_OPS = 9 };
@@ -305,7 +306,7 @@ static void integers_of_all_widths(void **state)
 	}
 }
 
-/* Floats against what the C library makes of doubles. */
+/* Floats compared with the C library in double. */
 static void gelu_of_many(void **state)
 {
 	enum { N = 2001 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Products of matrices, against the plain definition: every way in which et_gemm goes about them, with rows, terms and columns on both
- * sides of where it changes its way, and a first value for each row or what C holds; nothing beside C is written. */
+/* Matrix products compared with the plain definition: every way through et_gemm, with rows, terms and columns on both
+ * sides of where it changes its way; with an initial value for each row, or C's own values. Nothing beside C may be
+ * written. */
 #include "runtime/kernels/engine/gemm.h"
 #include "runtime/kernels/simd/ukernels.h"
 
@@ -13,15 +14,15 @@
 
 enum { BESIDE = 12345 };
 
-/* How the matrices lie. */
+/* The layout of the matrices. */
 struct layout {
 	bool is_a_transposed, is_b_transposed, is_c_transposed;
-	size_t gap; /* behind each row, or column where it is turned */
+	size_t gap; /* behind each row, or each column if transposed */
 };
 
 static uint32_t seed = 1;
 
-/* Small integers: every sum is exact, in whichever order. */
+/* Small integers: every sum is exact, in any order. */
 static float draw(void)
 {
 	seed = seed * 1664525 + 1013904223;
@@ -37,7 +38,8 @@ static float *draw_floats(size_t n)
 	return floats;
 }
 
-static void lay(bool is_transposed, size_t n_rows, size_t n_columns, size_t gap, ptrdiff_t *ret_row, ptrdiff_t *ret_col)
+static void set_strides(bool is_transposed, size_t n_rows, size_t n_columns, size_t gap, ptrdiff_t *ret_row,
+	ptrdiff_t *ret_col)
 {
 	*ret_row = is_transposed ? 1 : (ptrdiff_t)(n_columns + gap);
 	*ret_col = is_transposed ? (ptrdiff_t)(n_rows + gap) : 1;
@@ -54,11 +56,11 @@ static size_t room(const struct layout *l, size_t n_rows, size_t n_columns)
 	return (most + l->gap + 1) * (least + l->gap + 1);
 }
 
-static void check(size_t n_rows, size_t n_columns, size_t n_k, const struct layout *l, bool has_begin)
+static void check(size_t n_rows, size_t n_columns, size_t n_k, const struct layout *l, bool has_init)
 {
 	size_t n_c = room(l, n_rows, n_columns);
 	float *a = draw_floats(room(l, n_rows, n_k)), *b = draw_floats(room(l, n_k, n_columns)), *c = draw_floats(n_c),
-	      *begin = draw_floats(n_rows), *held = draw_floats(n_c);
+	      *init = draw_floats(n_rows), *held = draw_floats(n_c);
 	bool *is_c = calloc(n_c, sizeof(*is_c));
 	assert_non_null(is_c);
 	struct et_matrix matrix = { .data = b };
@@ -69,10 +71,10 @@ static void check(size_t n_rows, size_t n_columns, size_t n_k, const struct layo
 		.panel = et_matrix_panel,
 		.b = &matrix,
 		.c = c,
-		.begin = has_begin ? begin : NULL };
-	lay(l->is_a_transposed, n_rows, n_k, l->gap, &gemm.a_row, &gemm.a_col);
-	lay(l->is_b_transposed, n_k, n_columns, l->gap, &matrix.row, &matrix.col);
-	lay(l->is_c_transposed, n_rows, n_columns, l->gap, &gemm.c_row, &gemm.c_col);
+		.init = has_init ? init : NULL };
+	set_strides(l->is_a_transposed, n_rows, n_k, l->gap, &gemm.a_row, &gemm.a_col);
+	set_strides(l->is_b_transposed, n_k, n_columns, l->gap, &matrix.row, &matrix.col);
+	set_strides(l->is_c_transposed, n_rows, n_columns, l->gap, &gemm.c_row, &gemm.c_col);
 	for (size_t i = 0; i < n_rows; i++)
 		for (size_t j = 0; j < n_columns; j++)
 			is_c[place(gemm.c_row, gemm.c_col, i, j)] = true;
@@ -84,7 +86,7 @@ static void check(size_t n_rows, size_t n_columns, size_t n_k, const struct layo
 	for (size_t i = 0; i < n_rows; i++)
 		for (size_t j = 0; j < n_columns; j++) {
 			size_t at = place(gemm.c_row, gemm.c_col, i, j);
-			float sum = has_begin ? begin[i] : held[at];
+			float sum = has_init ? init[i] : held[at];
 			for (size_t k = 0; k < n_k; k++)
 				sum += a[place(gemm.a_row, gemm.a_col, i, k)] * b[place(matrix.row, matrix.col, k, j)];
 			assert_true(c[at] == sum);
@@ -94,7 +96,7 @@ static void check(size_t n_rows, size_t n_columns, size_t n_k, const struct layo
 	free(a);
 	free(b);
 	free(c);
-	free(begin);
+	free(init);
 	free(held);
 	free(is_c);
 }
@@ -107,7 +109,7 @@ static void check_layouts(size_t n_rows, size_t n_columns, size_t n_k)
 	}
 }
 
-/* Few rows of few terms are multiplied row by row, each with a first value of its own. */
+/* Few rows with few terms are multiplied row by row, each with its own initial value. */
 static void few_rows(void **state)
 {
 	for (size_t n_rows = 0; n_rows <= 6; n_rows++)

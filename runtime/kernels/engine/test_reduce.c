@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reductions along rows and columns of every length and type: folded many at a time, they give what a plain loop over each
- * does. */
+/* Reductions along rows and columns of every length and type: many reduced at once give what a plain loop over each one
+ * gives. */
 #include "runtime/kernels/test_rig.h"
 
 #include <math.h>
@@ -18,11 +18,12 @@ struct rows {
 	const char *type;
 	bool is_float, are_columns;
 	size_t n_rows, n;
-	size_t n_abreast; /* columns of a sheet, if there are several of these; 0: there is one, or rows are no columns */
+	/* columns of a tile if there are several tiles; 0: one tile, or the rows are not columns */
+	size_t n_tile_columns;
 	double numbers[MAX_ROWS][MAX_LENGTH];
 };
 
-/* Small whole numbers, which every type holds and every sum is exact of; many of them equal, some NaN. */
+/* Small whole numbers, which every type holds and whose sums are exact; many of them are equal, some are NaN. */
 static void make_up(struct rows *rows, uint32_t seed)
 {
 	bool is_truth = strcmp(rows->type, "bool") == 0, is_half = rows->is_float && strstr(rows->type, "16");
@@ -31,7 +32,7 @@ static void make_up(struct rows *rows, uint32_t seed)
 			seed = seed * 1664525 + 1013904223;
 			int32_t wide = (int32_t)seed >> 25; /* -64 to 63 */
 			double number = is_truth ? wide & 1 : rows->type[0] == 'u' ? wide + 64 : wide;
-			number = is_half ? wide / 16 : number; /* so that sums are exact there, too */
+			number = is_half ? wide / 16 : number; /* so that sums are exact in fp16 and bf16 too */
 			rows->numbers[r][k] = rows->is_float && seed >> 24 == 7 ? (double)NAN : number;
 		}
 	}
@@ -45,7 +46,7 @@ static void print(FILE *to, double number)
 		fprintf(to, "%d,", (int)number);
 }
 
-/* The place of what amax or amin wants: the first of equals, NaN before all. */
+/* The index that amax or amin must find: the first of equal numbers; NaN wins. */
 static size_t find(const double *row, size_t n, bool is_least)
 {
 	size_t best = 0;
@@ -90,7 +91,7 @@ static void print_results(FILE *to, const struct rows *rows, enum result result,
 	}
 }
 
-/* A case as it is written: the arguments and what is to come out. */
+/* A case as text: the arguments and the expected outputs. */
 struct written {
 	char *args, *expected;
 	size_t n_args, n_expected;
@@ -116,29 +117,30 @@ static void check_case(struct written *written, const char *kernel)
 /* The tensor that holds them. */
 static void print_rows(FILE *in, const struct rows *rows)
 {
-	const size_t n_abreast = rows->n_abreast ? rows->n_abreast : rows->n_rows, n_tiles = rows->n_rows / n_abreast;
+	const size_t n_tile_columns = rows->n_tile_columns ? rows->n_tile_columns : rows->n_rows,
+		     n_tiles = rows->n_rows / n_tile_columns;
 	fprintf(in, "%s[", rows->type);
 	if (!rows->are_columns)
 		fprintf(in, "%zu,%zu]{", rows->n_rows, rows->n);
-	else if (rows->n_abreast)
-		fprintf(in, "%zu,%zu,%zu]{", n_tiles, rows->n, n_abreast);
+	else if (rows->n_tile_columns)
+		fprintf(in, "%zu,%zu,%zu]{", n_tiles, rows->n, n_tile_columns);
 	else
-		fprintf(in, "%zu,%zu]{", rows->n, n_abreast);
+		fprintf(in, "%zu,%zu]{", rows->n, n_tile_columns);
 	for (size_t r = 0; r < rows->n_rows && !rows->are_columns; r++) {
 		for (size_t k = 0; k < rows->n; k++)
 			print(in, rows->numbers[r][k]);
 	}
 	for (size_t i = 0; i < n_tiles * rows->n && rows->are_columns; i++) {
-		for (size_t k = 0; k < n_abreast; k++)
-			print(in, rows->numbers[i / rows->n * n_abreast + k][i % rows->n]);
+		for (size_t k = 0; k < n_tile_columns; k++)
+			print(in, rows->numbers[i / rows->n * n_tile_columns + k][i % rows->n]);
 	}
 	fputs("} ", in);
 }
 
 static void print_type(FILE *out, const char *type, const struct rows *rows)
 {
-	if (rows->n_abreast)
-		fprintf(out, "%s[%zu,%zu]{", type, rows->n_rows / rows->n_abreast, rows->n_abreast);
+	if (rows->n_tile_columns)
+		fprintf(out, "%s[%zu,%zu]{", type, rows->n_rows / rows->n_tile_columns, rows->n_tile_columns);
 	else
 		fprintf(out, "%s[%zu]{", type, rows->n_rows);
 }
@@ -152,7 +154,7 @@ static void check(const char *kernel, const struct rows *rows, const char *optio
 	print_rows(in, rows);
 	const char *dim = strchr(options, '1');
 	for (const char *letter = options; *letter; letter++)
-		fputc(letter == dim && rows->are_columns && !rows->n_abreast ? '0' : *letter, in);
+		fputc(letter == dim && rows->are_columns && !rows->n_tile_columns ? '0' : *letter, in);
 	print_type(out, type, rows);
 	print_results(out, rows, result, is_least);
 	fputs("}", out);
@@ -165,18 +167,18 @@ static void check(const char *kernel, const struct rows *rows, const char *optio
 	check_case(&written, kernel);
 }
 
-/* Sums of each number and those before it. */
+/* Cumulative sums. */
 static void check_sums_so_far(const struct rows *rows, const char *type)
 {
 	struct written written;
 	begin_case(&written);
 	FILE *in = written.in, *out = written.out;
-	size_t n[] = { rows->n_rows, rows->n }, high = rows->are_columns;
+	size_t n[] = { rows->n_rows, rows->n }, is_vertical = rows->are_columns;
 	double sums[MAX_ROWS] = { 0 };
-	fprintf(in, "%s[%zu,%zu]{", rows->type, n[high], n[!high]);
-	fprintf(out, "%s[%zu,%zu]{", type, n[high], n[!high]);
-	for (size_t i = 0; i < n[high]; i++) {
-		for (size_t k = 0; k < n[!high]; k++) {
+	fprintf(in, "%s[%zu,%zu]{", rows->type, n[is_vertical], n[!is_vertical]);
+	fprintf(out, "%s[%zu,%zu]{", type, n[is_vertical], n[!is_vertical]);
+	for (size_t i = 0; i < n[is_vertical]; i++) {
+		for (size_t k = 0; k < n[!is_vertical]; k++) {
 			double number = rows->are_columns ? rows->numbers[k][i] : rows->numbers[i][k];
 			double *sum = &sums[rows->are_columns ? k : i];
 			print(in, number);
@@ -188,7 +190,7 @@ static void check_sums_so_far(const struct rows *rows, const char *type)
 	check_case(&written, "aten::cumsum.out");
 }
 
-/* And columns: the same numbers above each other, in one sheet or many of few columns. */
+/* Columns too: the same numbers above each other, in one tile or in many tiles of few columns. */
 static void rows_of_all_lengths(void **state)
 {
 	static const char *const types[] = { "f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool" };
@@ -200,9 +202,9 @@ static void rows_of_all_lengths(void **state)
 		rows.is_float = strchr(rows.type, 'f') != NULL;
 		rows.n = 1 + i % MAX_LENGTH;
 		if (rows.n > 9 && (rows.n + 1) % 16 > 3)
-			continue; /* those around the ends of vectors will do */
+			continue; /* lengths around the ends of vectors are enough */
 		rows.n_rows = are_tiles ? 36 : rows.n <= 8 ? MAX_ROWS - rows.n % 2 * 33 : 9;
-		rows.n_abreast = are_tiles ? 2 + i % 3 : 0;
+		rows.n_tile_columns = are_tiles ? 2 + i % 3 : 0;
 		make_up(&rows, (uint32_t)i);
 		const char *sum = rows.is_float ? rows.type : "i64";
 		check("aten::amax.out", &rows, "(1) false", rows.type, MOST, false, NULL);
@@ -227,8 +229,8 @@ static void rows_of_all_lengths(void **state)
 	}
 }
 
-/* Lines that are longer than what is loaded at once, one behind the other and three side by side. */
-static void long_sums_so_far(void **state)
+/* Lines longer than what is loaded at once, one behind the other and three side by side. */
+static void long_cumulative_sums(void **state)
 {
 	enum { LONG = 5003 };
 	for (size_t n_columns = 1; n_columns <= 3; n_columns += 2) {
@@ -249,9 +251,9 @@ static void long_sums_so_far(void **state)
 	}
 }
 
-/* Rows of halves with others between them; few columns that are rounded after each step; a type without loops of its own;
- * truths in any order. */
-static void rows_apart(void **state)
+/* Rows of fp16 and bf16 with other rows between them; few columns that are rounded after each step; a type without
+ * loops of its own; bool in any order. */
+static void rows_with_gaps(void **state)
 {
 	static const struct kernel_case cases[] = {
 		{ "aten::sum.IntList_out", "bf16[2,3,2]@102{1,2,3,4,5,6,7,8,9,10,11,12} (2) false -",
@@ -277,7 +279,7 @@ static void rows_apart(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(rows_of_all_lengths), cmocka_unit_test(long_sums_so_far),
-		cmocka_unit_test(rows_apart) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(rows_of_all_lengths),
+		cmocka_unit_test(long_cumulative_sums), cmocka_unit_test(rows_with_gaps) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operands that are broadcast over each other, in blocks of many short runs: they give what a plain loop does. */
+/* Operands that are broadcast over each other, in blocks of many short runs: compared with a plain loop. */
 #include "runtime/kernels/test_rig.h"
 
 #include <setjmp.h>
@@ -23,7 +23,7 @@ static size_t index_in(const struct shape *shape, const size_t *at)
 	return index;
 }
 
-/* Numbers that every type holds, three times the largest of them, too; a half of the truths are. */
+/* Numbers that every type holds, even three times the largest of them; half of the bools are true. */
 static int number(size_t index, size_t seed, bool is_truth)
 {
 	int value = (int)((index * 2654435761u + seed * 40503u) >> 7 & 15);
@@ -39,7 +39,7 @@ static void print_tensor(FILE *to, const char *type, const struct shape *shape, 
 	fputs("} ", to);
 }
 
-/* a + 2 b, which has a number among its operands, too; of truths whether they differ. */
+/* a + 2 b, which also has a number among its operands; for bool: a != b. */
 static void check(const char *type, const struct shape *a, const struct shape *b)
 {
 	char *args = NULL, *expected = NULL;
@@ -75,14 +75,14 @@ static void broadcasts_of_all_kinds(void **state)
 {
 	static const char *const types[] = { "f32", "f64", "f16", "i64", "i32", "i16", "i8", "u8", "bool" };
 	static const struct shape pairs[][2] = {
-		{ { { 3, 40, 28 } }, { { 3, 1, 28 } } },  /* rows again and again */
-		{ { { 3, 40, 28 } }, { { 3, 40, 1 } } },  /* a number for each */
-		{ { { 3, 40, 28 } }, { { 1, 40, 28 } } }, /* all of them */
-		{ { { 30, 1, 7 } }, { { 1, 50, 7 } } },   /* each with each */
+		{ { { 3, 40, 28 } }, { { 3, 1, 28 } } },  /* repeated rows */
+		{ { { 3, 40, 28 } }, { { 3, 40, 1 } } },  /* one number for each row */
+		{ { { 3, 40, 28 } }, { { 1, 40, 28 } } }, /* a repeated plane */
+		{ { { 30, 1, 7 } }, { { 1, 50, 7 } } },   /* each row with each */
 		{ { { 30, 11, 1 } }, { { 30, 1, 9 } } }, { { { 1, 70, 1 } }, { { 2, 1, 65 } } },
 		{ { { 2, 3, 200 } }, { { 2, 3, 1 } } }, /* longer runs, shorter than a block */
 		{ { { 2, 2, 1100 } }, { { 2, 2, 1 } } }, { { { 2, 2, 1 } }, { { 1, 2, 600 } } },
-		{ { { 200, 3, 3 } }, { { 200, 3, 1 } } }, /* too few for a sheet */
+		{ { { 200, 3, 3 } }, { { 200, 3, 1 } } }, /* too few for a tile */
 	};
 	for (size_t i = 0; i < ET_ARRAY_LEN(types); i++) {
 		for (size_t k = 0; k < ET_ARRAY_LEN(pairs); k++) {

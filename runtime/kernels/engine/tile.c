@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a sheet is put into a block and out of it: at once where its elements go on from row to row, and else what repeats is
- * read once. Nothing here looks at sizes: a sheet fits its block, with room for the slack behind it. */
+/* How a tile is loaded into a block and stored back: in one call if it is one run; otherwise each repeated element is
+ * read once. Sizes are not checked here: a tile fits its block, with room for ET_TILE_SLACK behind it. */
 #include "runtime/kernels/engine/tile.h"
 
 enum { AT_ONCE = 64 }; /* rows */
 
-/* Each of @n_rows numbers @n_columns times, by vectors: what the last one of a row writes too much the next row writes anew. */
+/* Each of @n_rows numbers @n_columns times, in whole vectors: the next row overwrites the excess of the one before. */
 #define SPREAD(type)                                                                       \
 	do {                                                                               \
 		typedef type vector __attribute__((vector_size(ET_TILE_SLACK)));           \
@@ -29,7 +29,7 @@ static void spread(void *block, const void *numbers, size_t n_rows, size_t n_col
 		SPREAD(uint64_t);
 }
 
-/* A number for each row. */
+/* A tile with one number for each row. */
 static void load_column(uint8_t *block, const uint8_t *from, const struct et_tile *tile, et_load_fn load,
 	size_t class_bytes, size_t element_bytes)
 {
@@ -54,7 +54,7 @@ void et_tile_load(void *block, const uint8_t *from, const struct et_tile *tile, 
 		load_column(to, from, tile, load, class_bytes, element_bytes);
 		return;
 	}
-	if (tile->row == 0) { /* what is there already, again behind it */
+	if (tile->row == 0) { /* repeat the row that was just loaded */
 		const size_t n_bytes = n * class_bytes;
 		load(to, from, tile->step, tile->n_columns);
 		for (size_t done = row_bytes, part; done < n_bytes; done += part) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The strided copy and the walk below it.
+/* The strided copy, and the walk below it.
  *
- * A copy is as many sheets, of pages of rows of runs, as the walk could not join: memcpy where both sides are
- * contiguous, loops over tiles of elements of 1, 2, 4, 8 or 16 bytes otherwise. Nothing here checks: a kernel has resized its output and
- * checked its ranges before it makes a view. */
+ * A copy is a nest of loops over the dimensions that the walk could not join; the three innermost are pages of rows of
+ * runs. Contiguous runs are memcpy, others are loops over tiles of elements of 1, 2, 4, 8 or 16 bytes. Nothing is
+ * checked here: a kernel has resized its output and checked its ranges before it makes a view. */
 #include "runtime/kernels/engine/view.h"
 #include "runtime/base/expand.h"
 
@@ -116,13 +116,33 @@ bool et_view_broadcast(struct et_view *view, const int64_t *sizes, size_t n_dims
 	return true;
 }
 
+bool et_view_broadcast_both(struct et_view *a, struct et_view *b)
+{
+	int64_t sizes[ET_VIEW_DIMS];
+	size_t n_dims = a->n_dims > b->n_dims ? a->n_dims : b->n_dims;
+	for (size_t d = 0; d < n_dims; d++) {
+		int64_t of_a = d + a->n_dims < n_dims ? 1 : a->sizes[d + a->n_dims - n_dims];
+		int64_t of_b = d + b->n_dims < n_dims ? 1 : b->sizes[d + b->n_dims - n_dims];
+		sizes[d] = of_a == 1 ? of_b : of_a;
+	}
+	return et_view_broadcast(a, sizes, n_dims) && et_view_broadcast(b, sizes, n_dims);
+}
+
+size_t et_view_set_row_major(struct et_view *view)
+{
+	int64_t stride = 1;
+	for (size_t d = view->n_dims; d-- > 0; stride *= view->sizes[d])
+		view->strides[d] = stride;
+	return (size_t)stride;
+}
+
 static int64_t magnitude(int64_t stride)
 {
 	return stride < 0 ? -stride : stride;
 }
 
-/* Whether dimension @a of the walk belongs further out than @b: by the first view's strides; where those
- * cannot tell (it repeats there), by the next one's. */
+/* Whether dimension @a of the walk belongs outside dimension @b: decided by the first view's strides, or the next
+ * view's where the first one repeats. */
 ET_EXPANDED bool is_outer(const struct et_walk *walk, size_t a, size_t b)
 {
 	for (size_t v = 0; v < walk->n_views; v++) {
@@ -167,7 +187,7 @@ ET_EXPANDED void walk_init(struct et_walk *walk, const struct et_view *const *vi
 		walk->sizes[n_dims] = views[0]->sizes[d];
 		for (size_t v = 0; v < n_views; v++)
 			walk->strides[v][n_dims] = views[v]->strides[d];
-		/* Insertion by strides: few dimensions, mostly in order already. */
+		/* Insertion sort by strides: few dimensions, mostly in order already. */
 		for (size_t k = n_dims; k > 0 && !is_in_order && is_outer(walk, k, k - 1); k--)
 			swap_dims(walk, k, k - 1);
 		n_dims++;
@@ -228,7 +248,7 @@ void et_place_carry(struct et_place *place, const struct et_walk *walk)
 	}
 }
 
-/* A dimension of a copy, or several that both sides joined. */
+/* A dimension of a copy, or several dimensions that are joined on both sides. */
 struct level {
 	size_t n;
 	ptrdiff_t to, from;
@@ -236,7 +256,7 @@ struct level {
 
 enum { TILE_LEVELS = 3, TILE = 16, SHORT = 4, FILL_VECTOR = 16 };
 
-/* Runs of a few elements, for which a loop takes longer to begin than they do. */
+/* Runs of a few elements, for which a loop would take longer to start than to run. */
 #define COPY_SHORT(t, f)                               \
 	switch (n) {                                   \
 	case 4:                                        \
@@ -252,7 +272,7 @@ enum { TILE_LEVELS = 3, TILE = 16, SHORT = 4, FILL_VECTOR = 16 };
 		*(t) = *(f);                           \
 	}
 
-/* Tile by tile, so that a transposition reads each cache line while it is there. */
+/* Tile by tile, so that a transposition uses each cache line while it is in the cache. */
 #define COPY_TILES(type)                                                                         \
 	for (size_t r0 = 0; r0 < n_rows; r0 += TILE) {                                           \
 		size_t r1 = r0 + TILE < n_rows ? r0 + TILE : n_rows;                             \
@@ -287,17 +307,17 @@ static inline void copy_pair(uint8_t *to, const uint8_t *from)
 	memcpy(to + sizeof(first), &second, sizeof(second));
 }
 
-void et_copy_middling_rows(uint8_t *to, ptrdiff_t to_row, const uint8_t *from, ptrdiff_t from_row, size_t n_rows,
+void et_copy_medium_rows(uint8_t *to, ptrdiff_t to_row, const uint8_t *from, ptrdiff_t from_row, size_t n_rows,
 	size_t n_bytes)
 {
 	for (; n_rows; n_rows--, to += to_row, from += from_row) {
-		for (size_t at = 0; at + ET_PAIR < n_bytes; at += ET_PAIR)
+		for (size_t at = 0; at + ET_TWO_VECTORS < n_bytes; at += ET_TWO_VECTORS)
 			copy_pair(to + at, from + at);
-		copy_pair(to + n_bytes - ET_PAIR, from + n_bytes - ET_PAIR);
+		copy_pair(to + n_bytes - ET_TWO_VECTORS, from + n_bytes - ET_TWO_VECTORS);
 	}
 }
 
-/* Runs that lie in one piece on both sides. */
+/* Runs that are contiguous on both sides. */
 static void copy_rows(const struct level *levels, uint8_t *to, const uint8_t *from, size_t element_bytes)
 {
 	const ptrdiff_t bytes = (ptrdiff_t)element_bytes;
@@ -307,10 +327,10 @@ static void copy_rows(const struct level *levels, uint8_t *to, const uint8_t *fr
 			levels[0].n * element_bytes);
 }
 
-/* The three innermost: pages of rows of runs. */
+/* The three innermost levels: pages of rows of runs. */
 static void copy_tile(const struct level *levels, uint8_t *to, const uint8_t *from, size_t element_bytes)
 {
-	/* Of its own, since what is stored could be a level. */
+	/* local copies, because the compiler must assume that the stores could change a level */
 	const size_t n = levels[0].n, n_rows = levels[1].n;
 	const ptrdiff_t to_step = levels[0].to, from_step = levels[0].from, to_row = levels[1].to,
 			from_row = levels[1].from;
@@ -340,18 +360,18 @@ static void copy_tile(const struct level *levels, uint8_t *to, const uint8_t *fr
 	}
 }
 
-/* An element as often as two words hold it. */
+/* Fill two words with an element, repeated. */
 static void fill_words(uint64_t *words, const uint8_t *element, size_t element_bytes)
 {
-	uint16_t half;
+	uint16_t u16;
 	uint32_t word;
 	switch (element_bytes) {
 	case 1:
 		words[0] = words[1] = *element * (UINT64_MAX / UINT8_MAX);
 		break;
 	case 2:
-		memcpy(&half, element, sizeof(half));
-		words[0] = words[1] = half * (UINT64_MAX / UINT16_MAX);
+		memcpy(&u16, element, sizeof(u16));
+		words[0] = words[1] = u16 * (UINT64_MAX / UINT16_MAX);
 		break;
 	case 4:
 		memcpy(&word, element, sizeof(word));
@@ -364,7 +384,7 @@ static void fill_words(uint64_t *words, const uint8_t *element, size_t element_b
 	}
 }
 
-/* As many as a vector holds, and those again and again. */
+/* Fill a vector, then store it again and again. */
 void et_fill_elements(uint8_t *to, const uint8_t *element, size_t n, size_t element_bytes)
 {
 	uint64_t words[FILL_VECTOR / sizeof(uint64_t)];
@@ -372,7 +392,7 @@ void et_fill_elements(uint8_t *to, const uint8_t *element, size_t n, size_t elem
 	size_t done = 0, part;
 	fill_words(words, element, element_bytes);
 	if (n_bytes > 4 * sizeof(words) && words[0] == *element * (UINT64_MAX / 0xff) &&
-		words[1] == words[0]) { /* its bytes are all the same */
+		words[1] == words[0]) { /* all its bytes are equal */
 		memset(to, *element, n_bytes);
 		return;
 	}
@@ -388,7 +408,7 @@ void et_fill_elements(uint8_t *to, const uint8_t *element, size_t n, size_t elem
 	}
 }
 
-bool et_view_is_one_piece(const struct et_view *to, const struct et_view *from, size_t *ret_numel)
+bool et_views_are_dense(const struct et_view *to, const struct et_view *from, size_t *ret_numel)
 {
 	int64_t stride = 1;
 	for (size_t d = to->n_dims; d-- > 0;) {
@@ -400,7 +420,7 @@ bool et_view_is_one_piece(const struct et_view *to, const struct et_view *from, 
 	return true;
 }
 
-/* Of a copy whose output's dimensions are in another order than they lie in. */
+/* Levels for an output whose dimensions are not in the order of its memory. */
 static size_t sort_levels(struct level *levels, const struct et_view *to, const struct et_view *from)
 {
 	struct et_walk walk;
@@ -413,7 +433,7 @@ static size_t sort_levels(struct level *levels, const struct et_view *to, const 
 	return walk.numel ? n : 0;
 }
 
-/* How many levels, the innermost first; 0: there is nothing to copy. Up to three there are in any case. */
+/* The number of levels, innermost first; 0: nothing to copy. At least TILE_LEVELS entries are valid. */
 static size_t find_levels(struct level *levels, const struct et_view *to, const struct et_view *from)
 {
 	size_t n = 0;
@@ -459,7 +479,7 @@ void et_view_copy(const struct et_view *to, const struct et_view *from)
 {
 	struct level levels[ET_VIEW_DIMS];
 	size_t numel, element_bytes = et_scalar_size(to->type);
-	if (et_view_is_one_piece(to, from, &numel)) {
+	if (et_views_are_dense(to, from, &numel)) {
 		if (numel)
 			et_copy_bytes(to->data, from->data, numel * element_bytes);
 		return;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Views: tensors seen through changed sizes and strides, and how to walk several of them at once.
+/* Views: tensors seen through changed sizes and strides, and walks over several of them at once.
  *
- * permute, slice, select, expand, flip, stack, split … move bytes and compute nothing. Each is written as
- * a view of its input (and of its output) on which dimensions were changed, and one et_view_copy. The
- * engine does not know types, only the size of an element.
+ * permute, slice, select, expand, flip, stack, split … move bytes and compute nothing. Each is a view of its input (and
+ * of its output) whose dimensions were changed, and one et_view_copy. The engine needs to know only the size of an
+ * element.
  *
- * A walk puts the views' common dimensions into the order in which the first one (the output) lies in
- * memory and joins those that are contiguous in all of them; what remains is one inner run and a few
- * outer loops. */
+ * A walk sorts the common dimensions of its views by the first view's (the output's) order in memory, and joins
+ * dimensions that are contiguous in all views. What remains is one inner run and a few outer loops. */
 #ifndef RUNTIME_KERNELS_ENGINE_VIEW_H
 #define RUNTIME_KERNELS_ENGINE_VIEW_H
 
@@ -19,7 +18,7 @@ enum { ET_VIEW_DIMS = 2 * ET_MAX_DIMS }; /* repeat and unfold split dimensions *
 
 /* An element of 16 bytes: a complex number of doubles. */
 struct et_wide {
-	uint64_t half[2];
+	uint64_t words[2];
 };
 
 struct et_view {
@@ -30,9 +29,9 @@ struct et_view {
 	int64_t strides[ET_VIEW_DIMS]; /* in elements; 0 repeats, negative walks backwards */
 };
 
-/* The whole of @tensor. Borrows its memory. */
+/* A view of the whole @tensor. Borrows its memory. */
 void et_view_of(struct et_view *ret_view, const struct et_tensor *tensor);
-/* The same view again: only as many dimensions are copied as there are. */
+/* A copy of @view; only the dimensions it has are copied. */
 static inline void et_view_clone(struct et_view *ret_view, const struct et_view *view)
 {
 	ret_view->data = view->data;
@@ -43,17 +42,18 @@ static inline void et_view_clone(struct et_view *ret_view, const struct et_view 
 		ret_view->strides[d] = view->strides[d];
 	}
 }
-/* Of no dimensions yet: they are inserted. A view is larger than many a tensor, and what it does not use is never written. */
+/* A view without dimensions, to be inserted. Unused dimensions are never written, because a view is larger than many a
+ * tensor. */
 static inline void et_view_begin(struct et_view *ret_view, void *data, enum et_scalar_type type)
 {
 	ret_view->data = data;
 	ret_view->type = (uint8_t)type;
 	ret_view->n_dims = 0;
 }
-/* Elements, repeated ones included. */
+/* The number of elements, repeated ones included. */
 size_t et_view_numel(const struct et_view *view);
 
-/* All of these expect what their caller checked: dimensions and ranges that exist. */
+/* Change a view in place. The caller has checked that dimensions and ranges exist. */
 void et_view_move(struct et_view *view, int64_t n_elements);
 void et_view_select(struct et_view *view, size_t dim, int64_t index);
 void et_view_slice(struct et_view *view, size_t dim, int64_t start, int64_t step, int64_t n);
@@ -62,16 +62,20 @@ void et_view_swap(struct et_view *view, size_t a, size_t b);
 void et_view_insert(struct et_view *view, size_t dim, int64_t size, int64_t stride);
 void et_view_remove(struct et_view *view, size_t dim);
 void et_view_flip(struct et_view *view, size_t dim);
-/* Repeat to @sizes by the rules of broadcasting; false where they do not fit. */
+/* Broadcast to @sizes; false if they do not fit. */
 bool et_view_broadcast(struct et_view *view, const int64_t *sizes, size_t n_dims);
+/* Broadcast both to their common sizes; false if they do not fit. */
+bool et_view_broadcast_both(struct et_view *a, struct et_view *b);
+/* Set the strides of dense, row-major memory. Returns the number of elements. */
+size_t et_view_set_row_major(struct et_view *view);
 
-/* memmove for what is mostly short: two pieces of a fixed size, that may overlap, are cheaper than a call. Both are read before
- * one is written. */
+/* memmove for mostly short pieces: two copies of a fixed size, which may overlap, are cheaper than a call. Both are
+ * read before one is written. */
 static inline void et_copy_bytes(uint8_t *to, const uint8_t *from, size_t n)
 {
 	struct et_wide first, last;
-	uint64_t first_word, last_word;
-	uint32_t first_half, last_half;
+	uint64_t first_u64, last_u64;
+	uint32_t first_u32, last_u32;
 	if (n > 2 * sizeof(first) || n == 0) {
 		memmove(to, from, n);
 	} else if (n >= sizeof(first)) {
@@ -79,16 +83,16 @@ static inline void et_copy_bytes(uint8_t *to, const uint8_t *from, size_t n)
 		memcpy(&last, from + n - sizeof(last), sizeof(last));
 		memcpy(to, &first, sizeof(first));
 		memcpy(to + n - sizeof(last), &last, sizeof(last));
-	} else if (n >= sizeof(first_word)) {
-		memcpy(&first_word, from, sizeof(first_word));
-		memcpy(&last_word, from + n - sizeof(last_word), sizeof(last_word));
-		memcpy(to, &first_word, sizeof(first_word));
-		memcpy(to + n - sizeof(last_word), &last_word, sizeof(last_word));
-	} else if (n >= sizeof(first_half)) {
-		memcpy(&first_half, from, sizeof(first_half));
-		memcpy(&last_half, from + n - sizeof(last_half), sizeof(last_half));
-		memcpy(to, &first_half, sizeof(first_half));
-		memcpy(to + n - sizeof(last_half), &last_half, sizeof(last_half));
+	} else if (n >= sizeof(first_u64)) {
+		memcpy(&first_u64, from, sizeof(first_u64));
+		memcpy(&last_u64, from + n - sizeof(last_u64), sizeof(last_u64));
+		memcpy(to, &first_u64, sizeof(first_u64));
+		memcpy(to + n - sizeof(last_u64), &last_u64, sizeof(last_u64));
+	} else if (n >= sizeof(first_u32)) {
+		memcpy(&first_u32, from, sizeof(first_u32));
+		memcpy(&last_u32, from + n - sizeof(last_u32), sizeof(last_u32));
+		memcpy(to, &first_u32, sizeof(first_u32));
+		memcpy(to + n - sizeof(last_u32), &last_u32, sizeof(last_u32));
 	} else {
 		uint8_t begin = from[0], middle = from[n / 2], end = from[n - 1];
 		to[0] = begin;
@@ -96,27 +100,28 @@ static inline void et_copy_bytes(uint8_t *to, const uint8_t *from, size_t n)
 		to[n - 1] = end;
 	}
 }
-/* @n_rows runs of @n_bytes, each a row's bytes behind the one before. Several of more than two vectors of 16 bytes and up to some
- * hundred bytes, for which calls of memmove take longer than vectors do, may not overlap unless they are the same. */
-enum { ET_PAIR = 2 * sizeof(struct et_wide), ET_MIDDLING = 512 };
-void et_copy_middling_rows(uint8_t *to, ptrdiff_t to_row, const uint8_t *from, ptrdiff_t from_row, size_t n_rows,
+/* Copy @n_rows runs of @n_bytes; to_row and from_row are the distances in bytes. Several runs of more than two vectors
+ * of 16 bytes and up to ET_MEDIUM bytes are copied by vectors, which is faster than memmove; these may not overlap
+ * unless they are the same. */
+enum { ET_TWO_VECTORS = 2 * sizeof(struct et_wide), ET_MEDIUM = 512 };
+void et_copy_medium_rows(uint8_t *to, ptrdiff_t to_row, const uint8_t *from, ptrdiff_t from_row, size_t n_rows,
 	size_t n_bytes);
 static inline void et_copy_rows(uint8_t *to, ptrdiff_t to_row, const uint8_t *from, ptrdiff_t from_row, size_t n_rows,
 	size_t n_bytes)
 {
-	if (n_rows > 1 && n_bytes > ET_PAIR && n_bytes <= ET_MIDDLING) {
-		et_copy_middling_rows(to, to_row, from, from_row, n_rows, n_bytes);
+	if (n_rows > 1 && n_bytes > ET_TWO_VECTORS && n_bytes <= ET_MEDIUM) {
+		et_copy_medium_rows(to, to_row, from, from_row, n_rows, n_bytes);
 		return;
 	}
 	for (; n_rows; n_rows--, to += to_row, from += from_row)
 		et_copy_bytes(to, from, n_bytes);
 }
-/* @n times one element of 1, 2, 4, 8 or 16 bytes, which is not among those that are written. */
+/* Write one element of 1, 2, 4, 8 or 16 bytes @n times. @element is not among the bytes written. */
 void et_fill_elements(uint8_t *to, const uint8_t *element, size_t n, size_t element_bytes);
 
-/* Of the same sizes: both lie in one piece, row after row. In @ret_numel, if so: how many elements each has. */
-bool et_view_is_one_piece(const struct et_view *to, const struct et_view *from, size_t *ret_numel);
-/* Both have the same sizes and elements of one size; they may not overlap unless they are the same. */
+/* For views of the same sizes: whether both are dense and row-major. Then @ret_numel is the number of elements. */
+bool et_views_are_dense(const struct et_view *to, const struct et_view *from, size_t *ret_numel);
+/* The sizes are the same, and so is the element size; the memory may not overlap unless it is the same. */
 void et_view_copy(const struct et_view *to, const struct et_view *from);
 
 enum { ET_WALK_VIEWS = 6 };
@@ -131,22 +136,22 @@ struct et_walk {
 
 /* @views all have the same sizes. */
 void et_walk_init(struct et_walk *walk, const struct et_view *const *views, size_t n_views);
-/* The same in the order of the dimensions as they are, for those to whom the order means something. */
+/* The same without sorting the dimensions, for callers to whom the order matters. */
 void et_walk_init_in_order(struct et_walk *walk, const struct et_view *const *views, size_t n_views);
 
-/* Where a walk stands: at element (index…) with each view at its offset, in elements. */
+/* A position in a walk: the index of an element, and each view's offset there, in elements. */
 struct et_place {
 	int64_t index[ET_VIEW_DIMS];
 	int64_t offset[ET_WALK_VIEWS];
 };
-/* To element number @position of the walk. */
+/* Go to element number @position of the walk. */
 void et_place_seek(struct et_place *place, const struct et_walk *walk, size_t position);
 /* Elements left in the inner run. */
 static inline size_t et_place_run(const struct et_place *place, const struct et_walk *walk)
 {
 	return (size_t)(walk->sizes[walk->n_dims - 1] - place->index[walk->n_dims - 1]);
 }
-/* From the end of an inner run to the beginning of the next. */
+/* Go from the end of an inner run to the beginning of the next. */
 void et_place_carry(struct et_place *place, const struct et_walk *walk);
 /* @n is at most et_place_run. */
 static inline void et_place_advance(struct et_place *place, const struct et_walk *walk, size_t n)

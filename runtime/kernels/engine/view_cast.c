@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Conversion of elements from one type to another, as they lie or run by run.
+/* Conversion of a view's elements from one type to another.
  *
- * What has a function of its own for two types takes that; everything else goes by way of the class in which the elements
- * compute, which one of both often is already. */
+ * A pair of types with a micro-kernel of its own uses that; every other pair goes through a compute class, which is
+ * often identical to one of the two types. */
 #include "runtime/kernels/engine/complex_elementwise.h"
 #include "runtime/kernels/simd/cast_ukernels.h"
 #include "runtime/kernels/engine/elementwise.h"
 
 enum { GRAIN = 32768 /* elements worth another thread */, SHORT_RUN = 16 };
 
-/* Conversion by way of a class. */
+/* One conversion, run by run. */
 struct cast {
-	struct et_walk outer; /* over runs, if there are several */
-	et_cast_fn direct;    /* without going by the class, of runs in one piece; or NULL */
+	struct et_walk outer; /* over the runs, if there are several */
+	et_cast_fn direct;    /* a micro-kernel for dense runs; or NULL */
 	et_load_fn load;
 	et_store_fn store;
-	bool loads_directly, stores_directly; /* the class is as one of them lies in memory, if that is in one piece */
+	/* the class has the same bytes as the output or the input, so a dense run needs no buffer */
+	bool loads_directly, stores_directly;
 	enum et_scalar_type to_type, from_type;
 	ptrdiff_t to_bytes, from_bytes; /* of an element */
-	ptrdiff_t to_step, from_step;   /* in elements of a run */
-	size_t n;                       /* of those */
+	ptrdiff_t to_step, from_step;   /* within a run, in elements */
+	size_t n;                       /* elements of a run */
 	uint8_t *to;
 	const uint8_t *from;
 };
 
 static void begin_cast(struct cast *cast, const struct et_view *to, const struct et_view *from,
-	enum et_class compute_class)
+	enum et_compute_class compute_class)
 {
 	cast->direct = et_find_cast(to->type, from->type);
 	cast->load = et_loader(from->type, compute_class);
@@ -68,18 +69,19 @@ static void cast_dense(const struct cast *cast, uint8_t *to, const uint8_t *from
 static void copy_row(uint8_t *to, ptrdiff_t to_step, const uint8_t *from, ptrdiff_t from_step, size_t n,
 	enum et_scalar_type type)
 {
-	struct et_view there, here;
-	et_view_begin(&there, to, type);
-	et_view_begin(&here, (uint8_t *)(uintptr_t)from, type); /* is only read */
-	et_view_insert(&there, 0, (int64_t)n, to_step);
-	et_view_insert(&here, 0, (int64_t)n, from_step);
-	et_view_copy(&there, &here);
+	struct et_view to_view, from_view;
+	et_view_begin(&to_view, to, type);
+	et_view_begin(&from_view, (uint8_t *)(uintptr_t)from, type); /* only read */
+	et_view_insert(&to_view, 0, (int64_t)n, to_step);
+	et_view_insert(&from_view, 0, (int64_t)n, from_step);
+	et_view_copy(&to_view, &from_view);
 }
 
-/* What lies apart is put together first, and taken apart again last: conversions have vectors for what lies in one piece. */
+/* Elements that are not adjacent are gathered first and scattered last, because the conversions vectorize only dense
+ * runs. */
 static void cast_run(const struct cast *cast, uint8_t *to, const uint8_t *from, size_t n)
 {
-	uint64_t here[ET_ELEMENTWISE_BLOCK], there[ET_ELEMENTWISE_BLOCK];
+	uint64_t dense_from[ET_ELEMENTWISE_BLOCK], dense_to[ET_ELEMENTWISE_BLOCK];
 	const bool is_from_dense = cast->from_step == 1, is_to_dense = cast->to_step == 1;
 	if (is_from_dense && is_to_dense) {
 		cast_dense(cast, to, from, n);
@@ -88,10 +90,11 @@ static void cast_run(const struct cast *cast, uint8_t *to, const uint8_t *from, 
 	for (size_t part; n; n -= part) {
 		part = n < ET_ELEMENTWISE_BLOCK ? n : ET_ELEMENTWISE_BLOCK;
 		if (!is_from_dense)
-			copy_row((uint8_t *)here, 1, from, cast->from_step, part, cast->from_type);
-		cast_dense(cast, is_to_dense ? to : (uint8_t *)there, is_from_dense ? from : (uint8_t *)here, part);
+			copy_row((uint8_t *)dense_from, 1, from, cast->from_step, part, cast->from_type);
+		cast_dense(cast, is_to_dense ? to : (uint8_t *)dense_to, is_from_dense ? from : (uint8_t *)dense_from,
+			part);
 		if (!is_to_dense)
-			copy_row(to, cast->to_step, (uint8_t *)there, 1, part, cast->to_type);
+			copy_row(to, cast->to_step, (uint8_t *)dense_to, 1, part, cast->to_type);
 		to += (ptrdiff_t)part * cast->to_step * cast->to_bytes;
 		from += (ptrdiff_t)part * cast->from_step * cast->from_bytes;
 	}
@@ -154,17 +157,18 @@ enum et_status et_view_cast(struct et_kernel_ctx *ctx, const struct et_view *to,
 	}
 	if (et_type_is_complex(from->type) || et_type_is_complex(to->type))
 		return et_complex_cast(ctx, to, from);
-	const enum et_class compute_class = et_cast_class(to->type, from->type);
+	const enum et_compute_class compute_class = et_cast_class(to->type, from->type);
 	ET_REQUIRE(ctx, et_loader(from->type, compute_class) && et_storer(to->type, compute_class),
 		"cannot convert %s to %s", et_scalar_name(from->type), et_scalar_name(to->type));
 	begin_cast(&cast, to, from, compute_class);
-	if (et_view_is_one_piece(to, from, &numel)) {
+	if (et_views_are_dense(to, from, &numel)) {
 		et_parallel_for(ctx->compute, cast_elements, &cast, numel, GRAIN);
 		return ET_OK;
 	}
 	et_walk_init(&cast.outer, (const struct et_view *[]){ to, from }, 2);
 	size_t inner = cast.outer.n_dims - 1;
-	if (cast.outer.sizes[inner] < SHORT_RUN) /* as of a picture's channels: along its pixels instead */
+	/* e.g. an image's channels in channels last: go along its pixels instead */
+	if (cast.outer.sizes[inner] < SHORT_RUN)
 		swap_dims(&cast.outer, find_longest(&cast.outer), inner);
 	cast.n = (size_t)cast.outer.sizes[inner];
 	cast.to_step = cast.outer.strides[0][inner];

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* llama::'s attention: queries that look back at the keys and values of everything before them.
+/* llama::'s attention: queries attend to the keys and values of all earlier positions.
  *
- * What a language model's decoder is exported with (ExecuTorch's extension/llm): one operator that looks, one that
- * puts what is new into its caches, and one that does both. The caches are tensors of the program that outlive a run.
+ * A language model's decoder is exported with these operators (ExecuTorch's extension/llm): one that attends, one that
+ * writes new keys and values into the caches, and one that does both. The caches are tensors of the program that
+ * outlive a run.
  *
- * A block of query rows at a time, those of the heads that share keys next to each other, over all keys: scores, softmax, and the sum of the values with those weights, so that
- * a key or value is read, and made float, once for each block. 8-bit operands lose their zero points on the way in,
- * which float holds exactly; the scales follow. Half and bfloat16 are multiplied as float, and the weights rounded to
- * the type where the original does.
+ * A block of query rows is computed at a time, over all keys; rows of heads that share keys are adjacent. A block
+ * computes scores, softmax and the weighted sum of values, so a key or value is read, and converted to float, once for
+ * each block. 8-bit operands lose their zero points when they are loaded, which is exact in float; scales are applied
+ * later. fp16 and bf16 are multiplied as float, and the weights are rounded to the type where ExecuTorch does.
  *
- * Without a mask keys end at the last query, whether or not it is causal: beyond, a cache has nothing yet. */
+ * Without a mask the keys end at the last query, causal or not, because a cache holds nothing beyond it. */
 #include "runtime/kernels/engine/args.h"
 #include "runtime/kernels/engine/gemm.h"
 #include "runtime/kernels/simd/ukernels.h"
@@ -20,7 +21,7 @@
 
 /* --- caches ------------------------------------------------------------------------------------------------- */
 
-/* [batch, positions, heads, size] each, alike but for the positions. */
+/* Both are [batch, positions, heads, size] and differ only in the positions. */
 static enum et_status require_cache(struct et_kernel_ctx *ctx, const struct et_tensor *value,
 	const struct et_tensor *cache, const struct et_tensor *indices)
 {
@@ -44,9 +45,10 @@ static enum et_status require_cache(struct et_kernel_ctx *ctx, const struct et_t
 	return ET_OK;
 }
 
-/* @indices: where each position goes, or NULL: one after the other from @start on. All are looked at before any is
- * written, and in a copy: they may lie in a client's memory, or where the cache does. */
-static enum et_status put_into_cache(struct et_kernel_ctx *ctx, const struct et_tensor *value, struct et_tensor *cache,
+/* Write @value into @cache. @indices: the position of each row; NULL: consecutive positions from @start on. All indices
+ * are checked before any row is written, in a private copy, because they may be in a client's memory, or overlap the
+ * cache. */
+static enum et_status write_cache(struct et_kernel_ctx *ctx, const struct et_tensor *value, struct et_tensor *cache,
 	int64_t start, const struct et_tensor *indices)
 {
 	ET_TRY(require_cache(ctx, value, cache, indices));
@@ -63,7 +65,7 @@ static enum et_status put_into_cache(struct et_kernel_ctx *ctx, const struct et_
 	for (int64_t i = 0; where && i < value->sizes[0] * n; i++)
 		ET_REQUIRE(ctx, where[i] >= 0 && where[i] < room, "position %lld in a cache of %lld",
 			(long long)where[i], (long long)room);
-	int64_t n_pieces = where ? n : 1, n_rows = where ? 1 : n; /* of each batch, and in a piece */
+	int64_t n_pieces = where ? n : 1, n_rows = where ? 1 : n; /* for each batch item, and for each piece */
 	for (int64_t i = 0; bytes && n && i < value->sizes[0] * n_pieces; i++) {
 		int64_t at = i / n_pieces * room + (where ? where[i] : start);
 		memmove((uint8_t *)cache->data + (size_t)at * bytes,
@@ -72,7 +74,8 @@ static enum et_status put_into_cache(struct et_kernel_ctx *ctx, const struct et_
 	return ET_OK;
 }
 
-/* The original leaves what it returns as it is; here nobody sees what was in that memory before. */
+/* ExecuTorch returns this output uninitialized; here it is zeroed, so that it shows nothing of what was in that memory.
+ */
 static void clear(struct et_tensor *out)
 {
 	if (et_tensor_n_bytes(out))
@@ -83,47 +86,47 @@ static void clear(struct et_tensor *out)
 static enum et_status run_update(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	clear(args[3]->tensor);
-	return put_into_cache(ctx, args[0]->tensor, args[1]->tensor, args[2]->i, NULL);
+	return write_cache(ctx, args[0]->tensor, args[1]->tensor, args[2]->i, NULL);
 }
 
 /* value, cache, start, indices > out */
 static enum et_status run_update_indices(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	clear(args[4]->tensor);
-	return put_into_cache(ctx, args[0]->tensor, args[1]->tensor, args[2]->i, args[3]->tensor);
+	return write_cache(ctx, args[0]->tensor, args[1]->tensor, args[2]->i, args[3]->tensor);
 }
 
 /* --- attention ---------------------------------------------------------------------------------------------- */
 
 enum {
 	ROWS = 32,
-	FEW_ROWS = 4, /* or less: each key as it lies */
-	CHUNK = 32,   /* keys or values that are made float at once */
+	FEW_ROWS = 4, /* so few rows use each key in place */
+	CHUNK = 32,   /* keys or values that are converted to float at once */
 };
 
 /* Queries, keys or values; strides in elements. */
 struct operand {
 	const struct et_tensor *tensor;
 	int64_t batch_stride, head_stride, stride;
-	/* of 8-bit numbers, one for each row */
+	/* for 8-bit operands, one for each row */
 	const struct et_tensor *zeros, *scales;
-	int64_t of_batch, of_head, of_row;          /* the zero points' strides */
-	int64_t scale_batch, scale_head, scale_row; /* the scales' */
+	int64_t zero_batch, zero_head, zero_row;    /* strides of the zero points */
+	int64_t scale_batch, scale_head, scale_row; /* strides of the scales */
 };
 
 struct attention {
 	struct operand q, k, v;
 	struct et_tensor *out;
 	const float *mask;                                              /* [queries, keys], or NULL */
-	int64_t n_heads, n_kv_heads, n_shared, n_queries, n_keys, size; /* n_shared: heads that look at the same keys */
+	int64_t n_heads, n_kv_heads, n_shared, n_queries, n_keys, size; /* n_shared: heads of queries that share keys */
 	int64_t start, n_blocks;                                        /* blocks of the rows of those heads */
 	bool is_causal;
 	float scale;
-	float *scratch; /* for one task after the other: room for each */
+	float *scratch; /* one part for each task */
 	size_t n_scratch;
 };
 
-static void see(struct operand *o, const struct et_tensor *tensor, bool is_row_second)
+static void read_operand(struct operand *o, const struct et_tensor *tensor, bool is_row_second)
 {
 	size_t row = is_row_second ? 1 : 2, head = is_row_second ? 2 : 1;
 	o->tensor = tensor;
@@ -132,7 +135,7 @@ static void see(struct operand *o, const struct et_tensor *tensor, bool is_row_s
 	o->stride = tensor->strides[row];
 }
 
-static enum et_status see_qparams(struct et_kernel_ctx *ctx, struct operand *o, const struct et_evalue *zeros,
+static enum et_status read_qparams(struct et_kernel_ctx *ctx, struct operand *o, const struct et_evalue *zeros,
 	const struct et_evalue *scales, bool is_row_second)
 {
 	size_t row = is_row_second ? 1 : 2, head = is_row_second ? 2 : 1;
@@ -148,16 +151,16 @@ static enum et_status see_qparams(struct et_kernel_ctx *ctx, struct operand *o, 
 			d < 3 ? o->zeros->sizes[d] == o->tensor->sizes[d] && o->scales->sizes[d] == o->tensor->sizes[d]
 			      : o->zeros->sizes[d] > 0 && o->scales->sizes[d] > 0,
 			"zero points and scales do not fit");
-	o->of_batch = o->zeros->strides[0];
-	o->of_head = o->zeros->strides[head];
-	o->of_row = o->zeros->strides[row];
+	o->zero_batch = o->zeros->strides[0];
+	o->zero_head = o->zeros->strides[head];
+	o->zero_row = o->zeros->strides[row];
 	o->scale_batch = o->scales->strides[0];
 	o->scale_head = o->scales->strides[head];
 	o->scale_row = o->scales->strides[row];
 	return ET_OK;
 }
 
-/* What row @row is to be multiplied with. */
+/* The scale of row @row; 1 if there is none. */
 static float scale_of(const struct operand *o, int64_t batch, int64_t head, int64_t row)
 {
 	return o->scales ? ((const float *)o->scales
@@ -165,7 +168,7 @@ static float scale_of(const struct operand *o, int64_t batch, int64_t head, int6
 			 : 1;
 }
 
-/* @n numbers of row @row as float, from number @first on, without its scale: where they lie, or in @span. */
+/* @n numbers of row @row as float, starting at number @first, without the scale: in place, or in @span. */
 static const float *load_row(const struct operand *o, int64_t batch, int64_t head, int64_t row, size_t first, size_t n,
 	float *span)
 {
@@ -179,13 +182,13 @@ static const float *load_row(const struct operand *o, int64_t batch, int64_t hea
 		et_loader(tensor->type, ET_F32)(span, at, 1, n);
 		return span;
 	}
-	int8_t zero = ((const int8_t *)o->zeros->data)[batch * o->of_batch + head * o->of_head + row * o->of_row];
+	int8_t zero = ((const int8_t *)o->zeros->data)[batch * o->zero_batch + head * o->zero_head + row * o->zero_row];
 	for (size_t i = 0; i < n; i++)
 		span[i] = (float)((const int8_t *)at)[i] - (float)zero;
 	return span;
 }
 
-/* One head of keys or values, as a matrix in panels. */
+/* One head of keys or values, as a matrix for et_gemm's panels. */
 struct head {
 	const struct operand *operand;
 	int64_t batch, head;
@@ -193,7 +196,7 @@ struct head {
 
 enum { PIECE = 32 };
 
-/* Keys are columns. */
+/* Keys are columns of the matrix. */
 static void key_panel(const void *b, size_t first_k, size_t n_k, size_t first_column, size_t n_columns, float *panel,
 	size_t width)
 {
@@ -209,7 +212,7 @@ static void key_panel(const void *b, size_t first_k, size_t n_k, size_t first_co
 		}
 }
 
-/* Values are rows. */
+/* Values are rows of the matrix. */
 static void value_panel(const void *b, size_t first_k, size_t n_k, size_t first_column, size_t n_columns, float *panel,
 	size_t width)
 {
@@ -227,7 +230,7 @@ static void value_panel(const void *b, size_t first_k, size_t n_k, size_t first_
 	}
 }
 
-/* The original rounds weights to half and bfloat16, but for a row of bfloat16 that is alone in its block of 32 to 256. */
+/* ExecuTorch rounds weights to fp16 and bf16, except for a bf16 row that is alone in its block of 32 to 256 rows. */
 static bool is_rounded(const struct attention *a, int64_t row)
 {
 	int64_t block = a->n_queries < 192 ? 32 : a->n_queries < 768 ? 64 : 256;
@@ -235,13 +238,13 @@ static bool is_rounded(const struct attention *a, int64_t row)
 	return type == ET_FLOAT16 || (type == ET_BFLOAT16 && (row % block != 0 || row + 1 < a->n_queries));
 }
 
-/* Scores to weights that are not divided by their sum yet, which is returned. */
-static float weigh(float *scores, int64_t n, bool rounds, enum et_scalar_type type)
+/* Turn scores into weights, not yet divided by their sum, which is returned. */
+static float exp_scores(float *scores, int64_t n, bool rounds, enum et_scalar_type type)
 {
 	float most = -INFINITY, sum = 0;
 	for (int64_t i = 0; i < n; i++)
 		most = scores[i] > most || scores[i] != scores[i] ? scores[i] : most;
-	/* a row that may look at nothing has no weights, and NaN for its result */
+	/* a row that may attend to no key has no weights; its result is NaN */
 	for (int64_t i = 0; i < n; i++)
 		scores[i] = most == -INFINITY ? -INFINITY : scores[i] - most;
 	et_ukernels()->each_exp((size_t)n, scores, scores);
@@ -252,14 +255,14 @@ static float weigh(float *scores, int64_t n, bool rounds, enum et_scalar_type ty
 	return sum;
 }
 
-/* How many keys row @row of the queries may look at. */
+/* How many keys query @row may attend to. */
 static int64_t keys_for(const struct attention *a, int64_t row)
 {
 	int64_t n = a->start + row + 1;
 	return a->is_causal && n < a->n_keys ? n : a->n_keys;
 }
 
-/* The queries of one block: rows of the heads that share keys, those of one position after the other. */
+/* The queries of one block: rows of the heads that share keys; those of one position are adjacent. */
 struct block {
 	const struct attention *a;
 	struct head k, v;
@@ -278,21 +281,20 @@ static int64_t head_of(const struct block *b, int64_t row)
 	return b->k.head * b->a->n_shared + (b->first + row) % b->a->n_shared;
 }
 
-/* How many keys the block's row @row may look at. */
+/* How many keys the block's row @row may attend to. */
 static int64_t n_keys_of(const struct block *b, int64_t row)
 {
 	return keys_for(b->a, query_of(b, row));
 }
 
-/* Row 0 of what lies there as floats already, or NULL. */
+/* Row 0 if the operand is float already, or NULL. */
 static const float *rows_of(const struct operand *o, int64_t batch, int64_t head)
 {
 	const float *rows = (const float *)o->tensor->data + batch * o->batch_stride + head * o->head_stride;
 	return o->tensor->type == ET_FLOAT32 && (uintptr_t)rows % sizeof(float) == 0 ? rows : NULL;
 }
 
-/* Keys or values @first and on, as many as there are up to CHUNK: all of them where they lie, if they are floats, else in
- * @span. */
+/* Keys or values from @first on: all of them in place if they are float, otherwise up to CHUNK of them in @span. */
 static const float *load_chunk(const struct head *h, int64_t first, int64_t n_keys, int64_t size, float *span,
 	int64_t *ret_n, int64_t *ret_stride)
 {
@@ -308,7 +310,7 @@ static const float *load_chunk(const struct head *h, int64_t first, int64_t n_ke
 	return span;
 }
 
-/* Few rows: each key and value as it lies. */
+/* For few rows: each key and value in place. */
 static void score_few(const struct block *b)
 {
 	const struct attention *a = b->a;
@@ -323,7 +325,7 @@ static void score_few(const struct block *b)
 static void sum_few(const struct block *b)
 {
 	const struct attention *a = b->a;
-	float *some = b->span + CHUNK * a->size;
+	float *part = b->span + CHUNK * a->size;
 	if (b->n_keys == 0)
 		memset(b->sums, 0, (size_t)(b->n * a->size) * sizeof(*b->sums));
 	for (int64_t k = 0, n, stride; k < b->n_keys; k += n) {
@@ -336,10 +338,10 @@ static void sum_few(const struct block *b)
 				continue;
 			for (int64_t i = 0; a->v.scales && i < n_seen; i++)
 				weights[i] *= scale_of(&a->v, b->batch, b->v.head, k + i);
-			et_ukernels()->weighted_rows((size_t)n_seen, (size_t)a->size, k ? some : sums, weights, values,
+			et_ukernels()->weighted_rows((size_t)n_seen, (size_t)a->size, k ? part : sums, weights, values,
 				stride);
 			for (int64_t i = 0; k && i < a->size; i++)
-				sums[i] += some[i];
+				sums[i] += part[i];
 		}
 	}
 }
@@ -359,7 +361,7 @@ static void score_many(const struct block *b)
 			      .c = b->scores,
 			      .c_row = a->n_keys,
 			      .c_col = 1,
-			      .begin = zeros });
+			      .init = zeros });
 }
 
 static void sum_many(const struct block *b)
@@ -380,7 +382,7 @@ static void sum_many(const struct block *b)
 			      .c = b->sums,
 			      .c_row = a->size,
 			      .c_col = 1,
-			      .begin = zeros });
+			      .init = zeros });
 }
 
 static void attend_block(const struct attention *a, int64_t index, float *scratch)
@@ -412,7 +414,7 @@ static void attend_block(const struct attention *a, int64_t index, float *scratc
 			row[k] *= a->k.scales ? scale * scale_of(&a->k, batch, kv_head, k) * a->scale : a->scale;
 		for (int64_t k = 0; a->mask && k < n; k++)
 			row[k] += a->mask[query * a->n_keys + k];
-		b.totals[r] = weigh(row, n, is_rounded(a, query), a->q.tensor->type);
+		b.totals[r] = exp_scores(row, n, is_rounded(a, query), a->q.tensor->type);
 	}
 	(b.n <= FEW_ROWS ? sum_few : sum_many)(&b);
 	for (int64_t r = 0; r < b.n; r++) {
@@ -426,13 +428,13 @@ static void attend_block(const struct attention *a, int64_t index, float *scratc
 	}
 }
 
-/* Floats of scratch that one block needs. */
+/* Floats of scratch memory that one block needs. */
 static size_t scratch_of(const struct attention *a)
 {
 	return (size_t)((2 * ROWS + CHUNK + 1) * a->size + ROWS * a->n_keys);
 }
 
-/* Pieces of the blocks, each with scratch of its own. */
+/* Every n_scratch-th block belongs to one task, which has scratch memory of its own. */
 static void attend(void *arg, size_t begin, size_t end)
 {
 	const struct attention *a = arg;
@@ -447,7 +449,7 @@ struct request {
 	int64_t start, n_new;
 	bool is_causal, is_row_second;
 	const struct et_evalue *scale;
-	struct et_evalue *const *qparams; /* zero points and scales of each, or NULL */
+	struct et_evalue *const *qparams; /* zero points and scales of q, k and v; or NULL */
 	struct et_tensor *out;
 };
 
@@ -489,19 +491,19 @@ static enum et_status require_mask(struct et_kernel_ctx *ctx, const struct reque
 	return ET_OK;
 }
 
-static enum et_status look(struct et_kernel_ctx *ctx, const struct request *r)
+static enum et_status run_attention(struct et_kernel_ctx *ctx, const struct request *r)
 {
 	struct attention a = { .out = r->out, .start = r->start, .is_causal = r->is_causal };
 	int64_t sizes[4];
 	size_t row = r->is_row_second ? 1 : 2, head = r->is_row_second ? 2 : 1, n_bytes;
 	ET_TRY(require_operands(ctx, r));
-	see(&a.q, r->q, r->is_row_second);
-	see(&a.k, r->k, r->is_row_second);
-	see(&a.v, r->v, r->is_row_second);
+	read_operand(&a.q, r->q, r->is_row_second);
+	read_operand(&a.k, r->k, r->is_row_second);
+	read_operand(&a.v, r->v, r->is_row_second);
 	if (r->q->type == ET_INT8) {
-		ET_TRY(see_qparams(ctx, &a.q, r->qparams[0], r->qparams[1], r->is_row_second));
-		ET_TRY(see_qparams(ctx, &a.k, r->qparams[2], r->qparams[3], r->is_row_second));
-		ET_TRY(see_qparams(ctx, &a.v, r->qparams[4], r->qparams[5], r->is_row_second));
+		ET_TRY(read_qparams(ctx, &a.q, r->qparams[0], r->qparams[1], r->is_row_second));
+		ET_TRY(read_qparams(ctx, &a.k, r->qparams[2], r->qparams[3], r->is_row_second));
+		ET_TRY(read_qparams(ctx, &a.v, r->qparams[4], r->qparams[5], r->is_row_second));
 	}
 	a.size = r->q->sizes[3];
 	a.n_heads = r->q->sizes[head];
@@ -532,7 +534,7 @@ static enum et_status look(struct et_kernel_ctx *ctx, const struct request *r)
 	a.n_blocks = (a.n_queries * a.n_shared + ROWS - 1) / ROWS;
 	size_t n = (size_t)(r->q->sizes[0] * a.n_kv_heads * a.n_blocks);
 	a.n_scratch = n < 16 ? n : 16;
-	/* sizes are of 32 bits each, and there is memory behind them */
+	/* sizes have 32 bits each and are backed by memory */
 	if (!et_mul(scratch_of(&a), a.n_scratch * sizeof(float), &n_bytes))
 		return et_refuse(ctx, "too large");
 	a.scratch = et_kernel_scratch(ctx, n_bytes);
@@ -561,7 +563,7 @@ static enum et_status run_sdpa(struct et_kernel_ctx *ctx, struct et_evalue *cons
 		.is_row_second = true,
 		.scale = args[7],
 		.out = args[8]->tensor };
-	return look(ctx, &r);
+	return run_attention(ctx, &r);
 }
 
 /* q, k, v, start, mask, dropout, causal, scale, zero points and scales of q, k and v, rows third > out */
@@ -578,10 +580,10 @@ static enum et_status run_quantized_sdpa(struct et_kernel_ctx *ctx, struct et_ev
 		.scale = args[7],
 		.qparams = args + 8,
 		.out = args[15]->tensor };
-	/* of numbers that are not quantized the original counts dimension 1 in either layout */
+	/* for operands that are not quantized, ExecuTorch counts dimension 1 in either layout */
 	if (q->n_dims == 4)
 		r.n_new = q->sizes[q->type == ET_INT8 && !r.is_row_second ? 2 : 1];
-	return look(ctx, &r);
+	return run_attention(ctx, &r);
 }
 
 /* q, k, v, caches of k and v, start, n, mask, dropout, causal, scale > out */
@@ -597,8 +599,8 @@ static enum et_status run_sdpa_with_cache(struct et_kernel_ctx *ctx, struct et_e
 			"position %lld and %lld more in a cache of %lld", (long long)start, (long long)n,
 			(long long)room);
 	}
-	ET_TRY(put_into_cache(ctx, args[1]->tensor, k, start, NULL));
-	ET_TRY(put_into_cache(ctx, args[2]->tensor, v, start, NULL));
+	ET_TRY(write_cache(ctx, args[1]->tensor, k, start, NULL));
+	ET_TRY(write_cache(ctx, args[2]->tensor, v, start, NULL));
 	struct request r = { .q = q,
 		.k = k,
 		.v = v,
@@ -609,7 +611,7 @@ static enum et_status run_sdpa_with_cache(struct et_kernel_ctx *ctx, struct et_e
 		.is_row_second = true,
 		.scale = args[10],
 		.out = args[11]->tensor };
-	return look(ctx, &r);
+	return run_attention(ctx, &r);
 }
 
 static const struct et_kernel rows[] = {

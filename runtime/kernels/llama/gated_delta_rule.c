@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* llama::gated_delta_rule: linear attention with a state that fades, and is corrected, token by token.
+/* llama::gated_delta_rule: linear attention with a state that decays and is corrected token by token.
  *
- * Of each head there is a matrix, keys by values. A token lets it fade, asks it what it holds for the token's key, writes
- * the difference to the token's value back, a share beta of it, and is answered with its query:
+ * Each head has a state matrix S, keys by values. For each token, the state decays, predicts the value for the token's
+ * key, is corrected by a share beta of the difference to the token's value, and is read with the token's query:
  *     predicted = (decay S)^T k;  S = decay S + k (beta (v - predicted))^T;  out = S^T q
- * The original takes this way for single tokens and another, in chunks, for long inputs, which gives the same but for
- * rounding and not for every decay; here there is this one, heads side by side on the worker's threads. */
+ * ExecuTorch computes single tokens this way, and long inputs in chunks, which gives the same except for rounding, but
+ * does not work for every decay. Here there is only this way; heads are shared out to the worker's threads. */
 #include "runtime/kernels/engine/args.h"
 #include "runtime/kernels/kernels.h"
 
 struct rule {
 	const float *q, *k, *v, *decay, *beta;
 	float *out, *state, *scratch;
-	size_t n_tokens, n_keys, n_values, n_queries; /* n_queries: heads of queries for one of keys */
+	size_t n_tokens, n_keys, n_values, n_queries; /* n_queries: heads of queries for one head of keys */
 	bool is_scalar;                               /* one decay for all keys */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The operators of ExecuTorch's extension/llm, and the Fourier transforms of its optimized library, against what these
- * kernels of the original give; and what is refused. */
+/* The operators of ExecuTorch's extension/llm, and the Fourier transforms of its optimized library, compared with
+ * ExecuTorch's own kernels; and calls that must be refused. */
 #include "runtime/kernels/test_rig.h"
 
 #include <complex.h>
@@ -130,7 +130,7 @@ static void attention(void **state)
 			"-1.22736406,-1.3781122,-0.837516785,-0.341983825,0.346726179,-0.580718696,-0."
 			"0011643389,"
 			"0.00721542537,-0.944795847,-0.953406036}" },
-		/* A sum of nothing that is divided by nothing. */
+		/* an empty sum divided by 0 */
 		{ "llama::custom_sdpa.out", "f32[1,1,1,1]{1} f32[1,0,1,1]{} f32[1,0,1,1]{} 0 f32[1,0]{} 0.0 false -",
 			"f32[1,1,1,1]{nan}" },
 		{ "llama::custom_sdpa.out",
@@ -308,16 +308,17 @@ static void transforms(void **state)
 		{ "llama::fast_hadamard_transform.out", "f32[2,0]{}", "f32[2,0]{}" },
 		{ "llama::fast_hadamard_transform.out", "f32[]{3}", "f32[]{3}" },
 		{ "preprocess::tile_crop.out", "f32[1,2,3]{1,2,3,4,5,6} 2",
-			"! no multiple of 2 ! f32[1,1,2,2]{0,0,0,0}" },
-		{ "preprocess::tile_crop.out", "f32[1,2,2]{1,2,3,4} 0", "! no multiple of 0 ! f32[1,1,2,2]{0,0,0,0}" },
+			"! not a multiple of 2 ! f32[1,1,2,2]{0,0,0,0}" },
+		{ "preprocess::tile_crop.out", "f32[1,2,2]{1,2,3,4} 0",
+			"! not a multiple of 0 ! f32[1,1,2,2]{0,0,0,0}" },
 		{ "preprocess::tile_crop.out", "f32[1,0,0]{} 9223372036854775807", "! cannot take ! f32[0,1,1,1]{}" },
 		{ "aten::_fft_r2c.out", "f32[2]{1,2} (2) 0 true", "! dimension 2 of 1 ! c64[2]{0:0,0:0}" },
 		{ "aten::_fft_r2c.out", "f32[2]{1,2} (-1) 0 true", "! dimension -1 ! c64[2]{0:0,0:0}" },
 		{ "aten::_fft_r2c.out", "f32[2]{1,2} (0,0) 0 true", "! twice ! c64[2]{0:0,0:0}" },
 		{ "aten::_fft_r2c.out", "f32[2]{1,2} () 0 true", "! no dimensions ! c64[2]{0:0,0:0}" },
 		{ "aten::_fft_r2c.out", "f32[2]{1,2} (0) 3 true", "! normalization 3 ! c64[2]{0:0,0:0}" },
-		{ "aten::_fft_r2c.out", "f32[2]{1,2} (0) 0 false", "! both sides ! c64[2]{0:0,0:0}" },
-		{ "aten::_fft_r2c.out", "f32[0]{} (0) 0 true", "! no elements ! c64[1]{0:0}" },
+		{ "aten::_fft_r2c.out", "f32[2]{1,2} (0) 0 false", "! two-sided ! c64[2]{0:0,0:0}" },
+		{ "aten::_fft_r2c.out", "f32[0]{} (0) 0 true", "! dimension is empty ! c64[1]{0:0}" },
 		{ "aten::_fft_r2c.out", "f32[0,2]{} (1) 0 true", "c64[0,2]{}" },
 		{ "aten::_fft_r2c.out", "f32[2,0]{} (1,0) 0 true", "c64[2,0]{}" },
 		{ "aten::_fft_r2c.out", "f64[1]{1} (0) 0 true", "! FP64 ! c64[1]{0:0}" },
@@ -344,7 +345,7 @@ static double complex spectrum_element(size_t k, size_t n)
 	return sum;
 }
 
-/* Other lengths take other ways: there and back. */
+/* Other lengths are computed other ways: forward and back. */
 static void spectra_of_all_lengths(void **state)
 {
 	for (size_t n = 1; n <= 80; n++) {

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* No blocks of numbers that are the same everywhere, nor of integers as floats: one scale and zero point for all elements, or
- * for each of the stretches that channels or tokens make. The elementwise engine does the same with any operands, and is
- * what this is held against. */
+/* Quantizing and dequantizing tensors whose output has the input's layout, in one loop: one scale and zero point for
+ * all elements, or one for each of the runs that channels or tokens make. It avoids filling blocks with a repeated
+ * scale, and converting integers to float in blocks. The elementwise engine does the same for any operands, and tests
+ * compare this with it. */
 #include "runtime/kernels/quantized/quantize_contiguous.h"
 #include "runtime/kernels/simd/ukernels.h"
 #include "runtime/kernels/engine/elementwise.h"
 
 enum { BYTES_GRAIN = 32768 /* bytes worth another thread */, BLOCK = 256, FEW = 8 /* need no vectors */ };
 
-/* Floats to integers that lie as they do, with one scale: no blocks of numbers that are the same everywhere. */
+/* Floats to integers, with one scale. */
 struct quantize_job {
 	const void *x;
 	void *out;
-	et_load_fn load_half; /* of @x, NULL where those are floats or doubles */
+	et_load_fn load_half; /* loads @x if it is fp16 or bf16; otherwise NULL */
 	et_range_fn of_floats;
 	size_t out_bytes; /* of an element */
 	float inverse, zero;
 	double least, most;
 };
 
-/* @real: what holds the limits exactly. */
+/* @real is a type that holds the limits exactly. */
 #define QUANTIZE_PLAIN(name, from, to, real)                                            \
 	static void name(void *arg, size_t begin, size_t end)                           \
 	{                                                                               \
@@ -59,7 +60,7 @@ static void quantize_half(void *arg, size_t begin, size_t end)
 	}
 }
 
-/* From floats, or doubles. */
+/* From float, or double. */
 static et_range_fn quantize_fn(bool is_double, enum et_scalar_type to)
 {
 	switch (to) {
@@ -78,13 +79,14 @@ static et_range_fn quantize_fn(bool is_double, enum et_scalar_type to)
 	}
 }
 
-enum et_status et_quantize_alike(struct et_kernel_ctx *ctx, const struct et_tensor *x, const struct et_evalue *scale,
-	const struct et_evalue *zero, const struct et_limits *limits, struct et_tensor *out, bool *ret_is_done)
+enum et_status et_quantize_contiguous(struct et_kernel_ctx *ctx, const struct et_tensor *x,
+	const struct et_evalue *scale, const struct et_evalue *zero, const struct et_limits *limits,
+	struct et_tensor *out, bool *ret_is_done)
 {
 	const bool is_half = et_type_is_half(x->type);
 	et_range_fn fn = quantize_fn(x->type == ET_FLOAT64, out->type);
 	*ret_is_done = false;
-	if (!fn || !et_type_is_float(x->type) || !et_lie_alike(x, out) || scale->tag == ET_TAG_TENSOR ||
+	if (!fn || !et_type_is_float(x->type) || !et_has_same_layout(x, out) || scale->tag == ET_TAG_TENSOR ||
 		zero->tag == ET_TAG_TENSOR)
 		return ET_OK;
 	struct quantize_job job = { .x = x->data,
@@ -102,7 +104,7 @@ enum et_status et_quantize_alike(struct et_kernel_ctx *ctx, const struct et_tens
 	return ET_OK;
 }
 
-/* Integers to floats that lie as they do, with one scale: no blocks of it, nor of integers as floats. */
+/* Integers to floats, with one scale. */
 struct plain_job {
 	const struct et_tensor *x, *out;
 	float scale, zero;
@@ -126,14 +128,14 @@ static void dequantize_floats(const struct plain_job *job, size_t begin, size_t 
 		const int32_t *x = (const int32_t *)job->x->data + begin;
 		uint32_t zero32 = job->zero32;
 		ET_INDEPENDENT
-		for (size_t i = 0; i < n; i++) /* subtracted as they are, and wrapped around */
+		for (size_t i = 0; i < n; i++) /* subtracted as integers, wrapping around */
 			out[i] = (float)(int32_t)((uint32_t)x[i] - zero32) * scale;
 	} else {
 		et_ukernels()->scale_bytes(n, out, bytes, is_signed, zero, scale);
 	}
 }
 
-/* What is computed are floats, whatever the output holds. */
+/* Computes in float, whatever type the output has. */
 static void dequantize_plain(void *arg, size_t begin, size_t end)
 {
 	const struct plain_job *job = arg;
@@ -151,10 +153,10 @@ static void dequantize_plain(void *arg, size_t begin, size_t end)
 	}
 }
 
-/* The same with a scale and zero point of its own for each of @n stretches of @inner elements, over and over. */
-struct stretches_job {
+/* The same with @n scales and zero points, one for each run of @inner elements, repeated over the tensor. */
+struct runs_job {
 	struct plain_job plain;
-	const struct et_tensor *scale, *zero; /* zero: NULL where that is 0 */
+	const struct et_tensor *scale, *zero; /* zero: NULL if all zero points are 0 */
 	size_t n, inner;
 };
 
@@ -163,9 +165,9 @@ static double number_at(const struct et_tensor *numbers, size_t i)
 	return et_element_get_double((const uint8_t *)numbers->data + i * et_element_bytes(numbers), numbers->type);
 }
 
-static void dequantize_stretches(void *arg, size_t begin, size_t end)
+static void dequantize_runs(void *arg, size_t begin, size_t end)
 {
-	const struct stretches_job *job = arg;
+	const struct runs_job *job = arg;
 	for (size_t i = begin; i < end; i++) {
 		struct plain_job plain = job->plain;
 		double zero = job->zero ? number_at(job->zero, i % job->n) : 0;
@@ -176,8 +178,8 @@ static void dequantize_stretches(void *arg, size_t begin, size_t end)
 	}
 }
 
-/* Whether the numbers of @scale meet stretches of row-major @x, and how long those are. */
-static bool find_stretches(const struct et_tensor *x, const struct et_tensor *scale, size_t *ret_inner)
+/* Whether each number of @scale applies to runs of the row-major @x, and how long these are. */
+static bool find_runs(const struct et_tensor *x, const struct et_tensor *scale, size_t *ret_inner)
 {
 	enum { SHORT = 16 };
 	size_t inner = 1, d = scale->n_dims, lacks = (size_t)x->n_dims - d;
@@ -193,13 +195,13 @@ static bool find_stretches(const struct et_tensor *x, const struct et_tensor *sc
 	return inner >= SHORT && et_tensor_numel(scale) > 0;
 }
 
-enum et_status et_dequantize_alike(struct et_kernel_ctx *ctx, const struct et_tensor *x, const struct et_evalue *scale,
-	const struct et_evalue *zero, struct et_tensor *out, bool *ret_is_done)
+enum et_status et_dequantize_contiguous(struct et_kernel_ctx *ctx, const struct et_tensor *x,
+	const struct et_evalue *scale, const struct et_evalue *zero, struct et_tensor *out, bool *ret_is_done)
 {
 	bool is_known = x->type == ET_INT8 || x->type == ET_UINT8 || x->type == ET_INT16 || x->type == ET_INT32,
 	     has_scales = scale->tag == ET_TAG_TENSOR, has_zeros = zero->tag == ET_TAG_TENSOR;
 	*ret_is_done = false;
-	if (!is_known || !et_type_is_float(out->type) || !et_lie_alike(x, out))
+	if (!is_known || !et_type_is_float(out->type) || !et_has_same_layout(x, out))
 		return ET_OK;
 	if (!has_scales && !has_zeros) {
 		struct plain_job job = { .x = x,
@@ -212,15 +214,15 @@ enum et_status et_dequantize_alike(struct et_kernel_ctx *ctx, const struct et_te
 		*ret_is_done = true;
 		return ET_OK;
 	}
-	struct stretches_job stretches = { .plain = { .x = x, .out = out } };
+	struct runs_job stretches = { .plain = { .x = x, .out = out } };
 	if (!has_scales || !(has_zeros || et_number_double(zero) == 0) ||
-		!find_stretches(x, scale->tensor, &stretches.inner))
+		!find_runs(x, scale->tensor, &stretches.inner))
 		return ET_OK;
 	ET_TRY(et_resize_like(ctx, out, x));
 	stretches.scale = scale->tensor;
 	stretches.zero = has_zeros ? zero->tensor : NULL;
 	stretches.n = et_tensor_numel(scale->tensor);
-	et_parallel_for(ctx->compute, dequantize_stretches, &stretches, et_tensor_numel(out) / stretches.inner,
+	et_parallel_for(ctx->compute, dequantize_runs, &stretches, et_tensor_numel(out) / stretches.inner,
 		BYTES_GRAIN / stretches.inner + 1);
 	*ret_is_done = true;
 	return ET_OK;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* quantized_decomposed:: between real numbers and integers with scale and zero point.
+/* quantized_decomposed::: conversions between real numbers and integers with scale and zero point.
  *
- * Quantizing and dequantizing are elementwise: scale and zero point are operands, given as numbers (per tensor)
- * or as tensors that broadcast along an axis (per channel) or over the last dimension (per token). Rounding is
- * to even, on the product with the reciprocal of the scale in float, as in the original. */
+ * Quantizing and dequantizing are elementwise: scale and zero point are operands, given as numbers (per tensor) or as
+ * tensors that broadcast along an axis (per channel) or over the last dimension (per token). Values are multiplied with
+ * the reciprocal of the scale in float and rounded to even, as in ExecuTorch. */
 #include "runtime/kernels/engine/index_copy.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/engine/elementwise.h"
 #include "runtime/kernels/quantized/quantize_contiguous.h"
 
-/* In: x, scale, zero point, smallest, largest. What no int64 can hold, and NaN, is the smallest, as where the original
- * converts it. */
+/* Operands: x, scale, zero point, smallest, largest. NaN, and a value that no int64 holds, becomes the smallest, as
+ * ExecuTorch's conversion gives. */
 #define QUANTIZE(name, type)                                                                                         \
 	ET_SPAN_FN(name, type, ET_LOADS3(type); const type d = in[3][i]; const type e = in[4][i];                    \
 		const float q = (float)c + et_rint((float)((type)(1 / (float)b) * a)), !(q >= d) || q >= 0x1p63f ? d \
@@ -19,19 +19,19 @@
 QUANTIZE(quantize_f32, float)
 QUANTIZE(quantize_f64, double)
 ET_FLOAT_FNS(dequantize, 3, (a - c) * b)
-/* Integers of 32 bits are subtracted as such, and wrap around. */
+/* 32-bit integers are subtracted as integers, wrapping around. */
 ET_SPAN_FN(dequantize_wide, double, ET_LOADS3(double),
 	(float)(int32_t)((uint32_t)(int64_t)a - (uint32_t)et_double_to_int(c)) * (float)b)
 
-static const struct et_elementwise quantize_map = { ET_ELEMENTWISE_CAST, ET_FLOATS(quantize), .promotes = 1 };
-static const struct et_elementwise dequantize_map = { ET_ELEMENTWISE_FLOAT, ET_FLOATS(dequantize), .promotes = 1 };
-/* Where float cannot hold every integer: the last operand makes all of them double. */
-static const struct et_elementwise quantize_wide_map = { ET_ELEMENTWISE_CAST, { NULL, quantize_f64, NULL },
+static const struct et_elementwise quantize_op = { ET_ELEMENTWISE_CAST, ET_FLOATS(quantize), .promotes = 1 };
+static const struct et_elementwise dequantize_op = { ET_ELEMENTWISE_FLOAT, ET_FLOATS(dequantize), .promotes = 1 };
+/* For int32, whose values float cannot all hold: the last operand makes the compute class double. */
+static const struct et_elementwise quantize_wide_op = { ET_ELEMENTWISE_CAST, { NULL, quantize_f64, NULL },
 	.promotes = 1 | 1 << 4 };
-static const struct et_elementwise dequantize_wide_map = { ET_ELEMENTWISE_CAST, { NULL, dequantize_wide, NULL },
+static const struct et_elementwise dequantize_wide_op = { ET_ELEMENTWISE_CAST, { NULL, dequantize_wide, NULL },
 	.promotes = 1 | 1 << 3 };
 
-/* A number as a tensor without dimensions, of which any number of bits counts. */
+/* A number as a 0-dimensional double tensor, so that it takes part in promotion. */
 struct wide {
 	double number;
 	struct et_tensor tensor;
@@ -52,7 +52,7 @@ static enum et_status require_range(struct et_kernel_ctx *ctx, const struct et_t
 	enum et_scalar_type type = quantized->type;
 	ET_REQUIRE(ctx,
 		type == ET_UINT8 || type == ET_INT8 || type == ET_UINT16 || type == ET_INT16 || type == ET_INT32,
-		"%s is no quantized type", et_scalar_name(type));
+		"%s is not a quantized type", et_scalar_name(type));
 	ET_REQUIRE(ctx, dtype == (int64_t)type || (dtype == ET_BITS16 && type == ET_UINT16),
 		"dtype %lld, the tensor is %s", (long long)dtype, et_scalar_name(type));
 	ET_REQUIRE(ctx, least <= most && et_wrap(least, type) == least && et_wrap(most, type) == most,
@@ -60,7 +60,7 @@ static enum et_status require_range(struct et_kernel_ctx *ctx, const struct et_t
 	return ET_OK;
 }
 
-/* Bits of 16 are integers to these operators, if to no others. */
+/* Elements of type Bits16 are integers for these operators only. */
 static struct et_tensor *bits_as_integers(struct et_tensor *integers, struct et_tensor *tensor)
 {
 	*integers = *tensor;
@@ -79,12 +79,12 @@ static enum et_status quantize(struct et_kernel_ctx *ctx, const struct et_evalue
 		out = bits_as_integers(&integers, out);
 	ET_TRY(require_range(ctx, out, range[0]->i, range[1]->i, range[2]->i));
 	bool is_done = false;
-	ET_TRY(et_quantize_alike(ctx, x->tensor, scale, zero, &(const struct et_limits){ least.d, most.d }, out,
+	ET_TRY(et_quantize_contiguous(ctx, x->tensor, scale, zero, &(const struct et_limits){ least.d, most.d }, out,
 		&is_done));
 	if (is_done)
 		return ET_OK;
 	bool is_wide = out->type == ET_INT32;
-	return et_elementwise_apply(ctx, is_wide ? &quantize_wide_map : &quantize_map,
+	return et_elementwise_apply(ctx, is_wide ? &quantize_wide_op : &quantize_op,
 		(const struct et_evalue *[]){
 			x, scale, zero, &least, is_wide ? wide_number(&wide, range[1]->i) : &most },
 		5, out);
@@ -102,18 +102,18 @@ static enum et_status dequantize(struct et_kernel_ctx *ctx, const struct et_eval
 	numbers.tensor = bits_as_integers(&integers, x->tensor);
 	x = &numbers;
 	bool is_done = false;
-	ET_TRY(et_dequantize_alike(ctx, x->tensor, scale, zero, out, &is_done));
+	ET_TRY(et_dequantize_contiguous(ctx, x->tensor, scale, zero, out, &is_done));
 	if (is_done)
 		return ET_OK;
 	if (type != ET_INT32)
-		return et_elementwise_apply(ctx, &dequantize_map, (const struct et_evalue *[]){ x, scale, zero }, 3,
+		return et_elementwise_apply(ctx, &dequantize_op, (const struct et_evalue *[]){ x, scale, zero }, 3,
 			out);
 	ET_REQUIRE(ctx, et_type_is_float(out->type), "an output of %s", et_scalar_name(out->type));
-	return et_elementwise_apply(ctx, &dequantize_wide_map,
+	return et_elementwise_apply(ctx, &dequantize_wide_op,
 		(const struct et_evalue *[]){ x, scale, zero, wide_number(&wide, 0) }, 4, out);
 }
 
-/* A tensor of one element is the number it holds. */
+/* A tensor of one element is replaced by its number. */
 static enum et_status as_number(struct et_kernel_ctx *ctx, const struct et_evalue **value, struct et_evalue *room)
 {
 	const struct et_tensor *tensor = (*value)->tensor;
@@ -143,16 +143,16 @@ enum et_status et_dequantize_run(struct et_kernel_ctx *ctx, struct et_evalue *co
 	return dequantize(ctx, args[0], scale, zero, args[5], args[7]->tensor);
 }
 
-/* One number for each position along an axis of @x, or for each stretch along its last dimension, seen so that it
- * broadcasts. */
-struct spread {
+/* One number for each position along an axis of @x, or for each token (a row along its last dimension), as a tensor
+ * that broadcasts. */
+struct broadcast_numbers {
 	struct et_tensor tensor;
 	int32_t sizes[ET_MAX_DIMS], strides[ET_MAX_DIMS];
 	struct et_evalue value;
 };
 
-static enum et_status along_axis(struct et_kernel_ctx *ctx, struct spread *channel, const struct et_evalue *numbers,
-	const struct et_tensor *x, int64_t axis_arg)
+static enum et_status broadcast_along_axis(struct et_kernel_ctx *ctx, struct broadcast_numbers *channel,
+	const struct et_evalue *numbers, const struct et_tensor *x, int64_t axis_arg)
 {
 	size_t axis;
 	if (et_is_none(numbers)) {
@@ -177,24 +177,24 @@ static enum et_status along_axis(struct et_kernel_ctx *ctx, struct spread *chann
 /* x, scales, zero points, axis, smallest, largest, dtype > out */
 static enum et_status run_quantize_channel(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	struct spread scale, zero;
-	ET_TRY(along_axis(ctx, &scale, args[1], args[0]->tensor, args[3]->i));
-	ET_TRY(along_axis(ctx, &zero, args[2], args[0]->tensor, args[3]->i));
+	struct broadcast_numbers scale, zero;
+	ET_TRY(broadcast_along_axis(ctx, &scale, args[1], args[0]->tensor, args[3]->i));
+	ET_TRY(broadcast_along_axis(ctx, &zero, args[2], args[0]->tensor, args[3]->i));
 	return quantize(ctx, args[0], &scale.value, &zero.value, args + 4, args[7]->tensor);
 }
 
 /* x, scales, zero points or None, axis, smallest, largest, dtype, out dtype > out */
 static enum et_status run_dequantize_channel(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	struct spread scale, zero;
-	ET_TRY(along_axis(ctx, &scale, args[1], args[0]->tensor, args[3]->i));
-	ET_TRY(along_axis(ctx, &zero, args[2], args[0]->tensor, args[3]->i));
+	struct broadcast_numbers scale, zero;
+	ET_TRY(broadcast_along_axis(ctx, &scale, args[1], args[0]->tensor, args[3]->i));
+	ET_TRY(broadcast_along_axis(ctx, &zero, args[2], args[0]->tensor, args[3]->i));
 	return dequantize(ctx, args[0], &scale.value, &zero.value, args[6], args[8]->tensor);
 }
 
-/* What counts is how many numbers there are, not which sizes they have. */
-static enum et_status along_tokens(struct et_kernel_ctx *ctx, struct spread *tokens, const struct et_evalue *numbers,
-	const struct et_tensor *x)
+/* Only the number of elements matters, not the sizes. */
+static enum et_status broadcast_over_tokens(struct et_kernel_ctx *ctx, struct broadcast_numbers *tokens,
+	const struct et_evalue *numbers, const struct et_tensor *x)
 {
 	size_t n = 1;
 	ET_REQUIRE(ctx, x->n_dims > 0, "the input has no dimensions");
@@ -216,24 +216,24 @@ static enum et_status along_tokens(struct et_kernel_ctx *ctx, struct spread *tok
 /* x, scales, zero points, smallest, largest, dtype > out */
 static enum et_status run_quantize_token(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	struct spread scale, zero;
-	ET_TRY(along_tokens(ctx, &scale, args[1], args[0]->tensor));
-	ET_TRY(along_tokens(ctx, &zero, args[2], args[0]->tensor));
+	struct broadcast_numbers scale, zero;
+	ET_TRY(broadcast_over_tokens(ctx, &scale, args[1], args[0]->tensor));
+	ET_TRY(broadcast_over_tokens(ctx, &zero, args[2], args[0]->tensor));
 	return quantize(ctx, args[0], &scale.value, &zero.value, args + 3, args[6]->tensor);
 }
 
 /* x, scales, zero points, smallest, largest, dtype, out dtype > out */
 static enum et_status run_dequantize_token(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	struct spread scale, zero;
-	ET_TRY(along_tokens(ctx, &scale, args[1], args[0]->tensor));
-	ET_TRY(along_tokens(ctx, &zero, args[2], args[0]->tensor));
+	struct broadcast_numbers scale, zero;
+	ET_TRY(broadcast_over_tokens(ctx, &scale, args[1], args[0]->tensor));
+	ET_TRY(broadcast_over_tokens(ctx, &zero, args[2], args[0]->tensor));
 	return dequantize(ctx, args[0], &scale.value, &zero.value, args[5], args[7]->tensor);
 }
 
 /* --- choosing scale and zero point ------------------------------------------------------------------------ */
 
-/* So that [least, most] holds all of @x and 0 is met exactly. */
+/* Choose scale and zero point so that [least, most] covers all of @x, and 0 is represented exactly. */
 static void choose(const float *x, size_t n, int64_t least, int64_t most, double *ret_scale, int64_t *ret_zero)
 {
 	const double smallest_scale = 6.1e-5;
@@ -262,7 +262,7 @@ static void choose(const float *x, size_t n, int64_t least, int64_t most, double
 	       high_error = fabs((double)most) - fabs(high / scale);
 	double zero = low_error < high_error ? from_low : from_high;
 	*ret_scale = scale;
-	/* What is no number, as where something infinite was met, is what the original's conversion makes of it. */
+	/* NaN, which comes from infinite inputs, becomes what ExecuTorch's conversion makes of it. */
 	*ret_zero = isnan(zero)                                       ? INT32_MIN
 		    : zero<(double)least ? least : zero>(double) most ? most
 								      : (int64_t)rintf((float)zero);
@@ -283,7 +283,7 @@ static enum et_status run_choose(struct et_kernel_ctx *ctx, struct et_evalue *co
 	return ET_OK;
 }
 
-/* Of each stretch along the last dimension, in int8. */
+/* For each row along the last dimension, to int8. */
 static enum et_status run_choose_per_token(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *x = args[0]->tensor;
@@ -327,7 +327,8 @@ static enum et_status get_qparams(struct et_kernel_ctx *ctx, struct et_evalue *c
 	return ET_OK;
 }
 
-/* As run_add does it, of few bits and of zero points that float holds: then the loop has vectors. False: it is not like that. */
+/* run_add for narrow integers and zero points that float holds exactly, so that the loop vectorizes. False: the call is
+ * not of this kind. */
 #define ADD_NARROW(type)                                                               \
 	do {                                                                           \
 		const type *x = a->data, *y = b->data;                                 \
@@ -364,7 +365,7 @@ static bool add_narrow(const struct et_tensor *a, const struct et_tensor *b, con
 	return true;
 }
 
-/* As if dequantized, added and quantized. */
+/* Adds as if dequantizing, adding and quantizing. */
 static enum et_status run_add(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *a = args[0]->tensor, *b = args[5]->tensor;
@@ -382,7 +383,7 @@ static enum et_status run_add(struct et_kernel_ctx *ctx, struct et_evalue *const
 			memcmp(a->dim_order, b->dim_order, a->n_dims) == 0,
 		"the inputs differ in sizes or dim order");
 	ET_TRY(et_resize_like(ctx, out, a));
-	ET_REQUIRE(ctx, memcmp(a->dim_order, out->dim_order, a->n_dims) == 0, "an output of another dim order");
+	ET_REQUIRE(ctx, memcmp(a->dim_order, out->dim_order, a->n_dims) == 0, "the output has a different dim order");
 	float inverse = 1 / po.scale;
 	size_t step = et_element_bytes(a);
 	if (add_narrow(a, b, out, &pa, &pb, &po))
@@ -401,13 +402,13 @@ static enum et_status run_add(struct et_kernel_ctx *ctx, struct et_evalue *const
 	return ET_OK;
 }
 
-/* Rows of a quantized table: @bits of 8, or 4 or 2 packed in bytes and then offset. */
+/* A number in a row of a quantized table: 8 bits, or 4 or 2 bits packed in bytes with an offset. */
 static int32_t table_value(const uint8_t *row, size_t j, size_t bits, bool is_signed)
 {
 	switch (bits) {
 	case 2:
 		return (row[j / 4] >> (j % 4 * 2) & 3) - 2;
-	case 4: /* the even ones in the upper half */
+	case 4: /* even positions are in the upper four bits */
 		return (j % 2 ? row[j / 2] & 15 : row[j / 2] >> 4) - 8;
 	default:
 		return is_signed ? (int8_t)row[j] : row[j];
@@ -422,7 +423,7 @@ struct table_part {
 	float zero, scale;
 };
 
-static void look_up(const struct table_part *part, enum et_scalar_type type, uint8_t *to)
+static void dequantize_part(const struct table_part *part, enum et_scalar_type type, uint8_t *to)
 {
 	if (type == ET_FLOAT32 && (uintptr_t)to % sizeof(float) == 0) {
 		float *out = (float *)to;
@@ -438,7 +439,7 @@ static void look_up(const struct table_part *part, enum et_scalar_type type, uin
 		struct table_part piece = *part;
 		piece.first += j;
 		piece.n = n;
-		look_up(&piece, ET_FLOAT32, (uint8_t *)block);
+		dequantize_part(&piece, ET_FLOAT32, (uint8_t *)block);
 		et_storer(type, ET_F32)(to + j * et_scalar_size(type), 1, block, n);
 	}
 }
@@ -499,19 +500,18 @@ static enum et_status run_embedding(struct et_kernel_ctx *ctx, struct et_evalue 
 				.is_signed = weight->type == ET_INT8,
 				.zero = (float)zero,
 				.scale = (float)scale };
-			look_up(&part, out->type, to);
+			dequantize_part(&part, out->type, to);
 		}
 	}
 	return ET_OK;
 }
 
-/* mixed() for floats: loops that the compiler makes vectors of. A linear layer's sums are over groups first, as the
- * original's. */
+/* mixed() for float: loops that the compiler vectorizes. A linear layer sums over groups first, as in ExecuTorch. */
 struct mixed_f32 {
 	const float *x, *scales;
 	const int8_t *weight;
 	float *out;
-	size_t rows, n_k, columns, group, n_groups; /* n_groups 0: not a linear layer, a scale for each k */
+	size_t rows, n_k, columns, group, n_groups; /* n_groups 0: not a linear layer, one scale for each k */
 };
 
 static float dot_f32(const float *x, const int8_t *weight, size_t n)
@@ -562,8 +562,8 @@ static bool is_aligned_f32(const struct et_tensor *tensor)
 	return tensor->type == ET_FLOAT32 && (uintptr_t)tensor->data % sizeof(float) == 0;
 }
 
-/* Real activations times an int8 matrix with a scale for each of its rows, or for groups within them. In half, each
- * product and each sum is rounded, as the original's are. */
+/* Real activations times an int8 matrix with one scale for each of its rows, or for groups within them. In fp16, each
+ * product and each sum is rounded, as in ExecuTorch. */
 static enum et_status mixed(struct et_kernel_ctx *ctx, struct et_evalue *const *args, bool is_linear,
 	struct et_tensor *out)
 {
@@ -586,7 +586,9 @@ static enum et_status mixed(struct et_kernel_ctx *ctx, struct et_evalue *const *
 	ET_REQUIRE(ctx, et_type_is_float(out->type), "an output of %s", et_scalar_name(out->type));
 	int64_t rows = x->sizes[0], n_k = x->sizes[1], columns = weight->sizes[is_linear ? 0 : 1];
 	size_t group = ((size_t)n_k + n_groups - 1) / n_groups;
-	if (n_k) /* fewer numbers than groups: the scales are read as if there were no more of them, as in the original */
+	/* fewer numbers than groups: the scales are read as if there were only as many groups as needed, as in
+	 * ExecuTorch */
+	if (n_k)
 		n_groups = ((size_t)n_k + group - 1) / group;
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ rows, columns }, 2));
 	if (is_aligned_f32(x) && is_aligned_f32(scales) && is_aligned_f32(out) && n_k) {

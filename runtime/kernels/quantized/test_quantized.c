@@ -18,7 +18,7 @@ static void quantized(void **state)
 			"u8[4]{12,8,10,255}" },
 		{ "quantized_decomposed::quantize_per_tensor.out", "f32[2]{-1e9,1e9} 0.5 0 -2147483648 2147483647 3",
 			"i32[2]{-2000000000,2000000000}" },
-		/* what no integer holds, and NaN, is the smallest */
+		/* NaN and values that no integer holds become the smallest */
 		{ "quantized_decomposed::quantize_per_tensor.out", "f32[5]{inf,-inf,nan,1e30,1e9} 0.5 10 -8 127 1",
 			"i8[5]{-8,-8,-8,-8,127}" },
 		{ "quantized_decomposed::quantize_per_tensor.out", "f32[1]{1e10} 0.5 0 -2147483648 2147483647 3",
@@ -45,12 +45,12 @@ static void quantized(void **state)
 		{ "quantized_decomposed::quantize_per_tensor.out", "f32[3]{-1,3,1e6} 0.5 1 0 65535 22",
 			"b16[3]{0,7,65535}" },
 		{ "quantized_decomposed::quantize_per_tensor.out", "f32[1]{3} 0.5 1 0 65535 27",
-			"! no quantized type ! b16[1]{0}" },
+			"! not a quantized type ! b16[1]{0}" },
 		{ "quantized_decomposed::dequantize_per_channel.out",
 			"b16[2,1]{7,65535} f32[2]{0.5,2} i64[2]{1,0} 0 0 65535 22 -", "f32[2,1]{3,131070}" },
 		{ "quantized_decomposed::dequantize_per_tensor.out", "i8[0]{} 0.5 2 -128 127 1 -", "f32[0]{}" },
 		{ "quantized_decomposed::dequantize_per_tensor.out", "i8[1]{4} 0.5 2 -128 127 1 5", "f16[1]{1}" },
-		/* computed in floats: 0.1 times 3 is not that of doubles */
+		/* computed in float: 0.1 times 3 differs from double */
 		{ "quantized_decomposed::dequantize_per_tensor.out", "u8[2]{4,0} 0.1 1 0 255 0 7",
 			"= f64[2]{0.30000001192092896,-0.10000000149011612}" },
 		{ "quantized_decomposed::dequantize_per_tensor.out",
@@ -108,7 +108,7 @@ static void quantized(void **state)
 			"f32[1,2]{5,110}" },
 		{ "quantized_decomposed::mixed_linear.out", "f32[1,2]{1,2} i8[1,2]{3,4} f32[1,2]{1,10} - -",
 			"f32[1,1]{83}" },
-		/* fewer numbers than groups; and half, which is rounded after each step */
+		/* fewer numbers than groups; and fp16, which is rounded after each step */
 		{ "quantized_decomposed::mixed_linear.out", "f32[1,1]{1} i8[2,1]{1,1} f32[2,3]{1,2,3,4,5,6} - -",
 			"f32[1,2]{1,2}" },
 		{ "quantized_decomposed::mixed_linear.out", "f16[1,3]{2048,1,1} i8[1,3]{1,1,1} f16[1]{1} - -",
@@ -151,7 +151,7 @@ static void groups(void **state)
 			"f32[1,1,2]{1,1} f32[1,1,3]{1,2,3} f32[1,1,2]{1,10} (1) (1) (0) (1) false (0) 1 "
 			"(true,true,true)",
 			"f32[1,1,3]{1,11,10} f32[1,1,2]{3,5} f32[1]{2}" },
-		/* the bias's sizes do not count; and nothing shows where nothing is wanted */
+		/* the bias's sizes do not matter; outputs that are not wanted are zeroed */
 		{ "aten::convolution_backward.out",
 			"f32[1,2,3]{1,2,3,4,5,6} f32[1,2,5]{1,2,3,4,5,6,7,8,9,10} "
 			"f32[2,1,3]{1,10,100,2,20,200} - (2) (1) (1) false (0) 2 (true,true,true)",
@@ -168,7 +168,7 @@ static void groups(void **state)
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
 }
 
-/* Two draws differ, and lie as their distribution says. */
+/* Two draws differ, and have the distribution they should have. */
 static void random_numbers(void **state)
 {
 	enum { N = 20000 };
@@ -206,7 +206,7 @@ static void random_numbers(void **state)
 	}
 }
 
-/* Stretches that are long enough for loops of their own: of each type, back and forth. */
+/* Runs long enough for loops of their own: each type, back and forth. */
 static void long_ones(void **state)
 {
 	enum { CHANNELS = 3, INNER = 37, N = 2 * CHANNELS * INNER };

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Conversions between types of which vectors are made: compiled once for each instruction set, as ukernels.c is.
+/* Dense conversions between element types; compiled once for each instruction set, like ukernels.c.
  *
- * Floats become integers as in dtype.c, whatever they are: those that an int32 holds need no care, and one
- * loop over a piece converts them as such, and finds out. Results are the same on all processors. */
+ * A float becomes the same integer as in et_double_to_int and et_double_to_int32 (span.h), on every processor. Floats
+ * that an int32 holds need no special care: one loop over a piece converts them all, and also finds out whether one was
+ * outside. Only such a piece is then converted again, number by number. */
 #include "runtime/kernels/simd/cast_ukernels.h"
-#include "runtime/kernels/engine/dtype.h"
-#include "runtime/kernels/engine/elementwise.h"
+#include "runtime/kernels/simd/span.h"
+#include "runtime/base/fp16.h"
 
 enum { PIECE = 256 };
 
@@ -21,7 +22,7 @@ enum { PIECE = 256 };
 		}                                             \
 	}
 
-/* value(x): of an element the @real it is. */
+/* value(x) gives an element as a @real. */
 #define FLOAT_CAST(name, from, real, value, to, whole)                                          \
 	CAST(name##_to_##to##_plain, from, to##_t, whole((double)value(x)))                     \
 	static bool name##_to_##to##_fitting(size_t n, to##_t *converted, const from *elements) \
@@ -55,7 +56,7 @@ enum { PIECE = 256 };
 #define AS_IS(x) (x)
 FLOAT_CASTS(f32, float, float, AS_IS)
 FLOAT_CASTS(f64, double, double, AS_IS)
-FLOAT_CASTS(bf16, uint16_t, float, et_from_bfloat16)
+FLOAT_CASTS(bf16, uint16_t, float, et_bf16_to_float)
 
 #define FLOATS_OF(from)                         \
 	CAST(from##_to_f32, from##_t, float, x) \
@@ -68,7 +69,7 @@ FLOATS_OF(int64)
 CAST(bool_to_f32, uint8_t, float, x != 0)
 CAST(bool_to_f64, uint8_t, double, x != 0)
 
-/* Between integers; what only has another sign is the same bytes. */
+/* Between integers. Types that differ only in the sign have the same bytes, so their entries copy. */
 #define WRAP(from, to) CAST(from##_to_##to, from##_t, to##_t, x)
 #define TRUTH(from)    CAST(from##_to_bool, from##_t, uint8_t, x != 0)
 WRAP(uint8, int8)

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Compiled several times: the build defines ET_SPAN_UKERNELS_NAME and chooses the instruction set.
+/* Micro-kernels of all number types. The build compiles this file several times: it defines ET_SPAN_UKERNELS_NAME and
+ * chooses the instruction set.
  *
- * What is in here has vectors on one processor and none on another: shifts by numbers that differ from element to element,
- * bits of floats put together, sums and extremes of many bits. Results differ in rounding only, and but for products of matrices
- * and distances not at all. */
+ * What is here has vector instructions on some processors only: shifts by a different count for each element, bf16,
+ * sums and extremes of 64-bit numbers. Results are the same on all processors, except for matrix products and
+ * distances, which differ in rounding only. */
 #include "runtime/kernels/simd/span_ukernels.h"
 #include "runtime/base/expand.h"
+#include "runtime/base/fp16.h"
 
 #include <limits.h>
-#include <math.h>
+#include <tgmath.h>
 #include <string.h>
 
-/* int64 stands for narrower integers, too. */
+/* int64 also stands for narrower integers (n_bits). */
 #define SHIFTS(suffix, type, wide, unsigned_wide, n_bits)                                                           \
 	static void left_shift_##suffix(struct et_span *span)                                                       \
 	{                                                                                                           \
@@ -42,19 +44,20 @@ SHIFTS(i16, int16_t, int32_t, uint32_t, 16)
 SHIFTS(i8, int8_t, int32_t, uint32_t, 8)
 SHIFTS(u8, uint8_t, int32_t, uint32_t, 8)
 
-/* --- divisions with a rest ---------------------------------------------------------------------------------------- */
+/* --- fmod, remainder and floored division ------------------------------------------------------------------------ */
 
 enum division { FMOD, REMAINDER, FLOOR_DIV };
 
 ET_EXPANDED double division_of(double a, double b, double cut, double left, const enum division kind)
 {
-	/* Signs are as good as random: no branches on them. */
-	const bool is_apart = (left != 0) & ((b < 0) != (left < 0));
-	const double whole = cut - (is_apart ? 1.0 : 0.0), zero = copysign(0.0, copysign(1.0, a) * copysign(1.0, b));
-	return kind == FMOD ? left : kind == REMAINDER ? (is_apart ? left + b : left) : whole == 0 ? zero : whole;
+	/* Signs are as good as random, so there is no branch on them. */
+	const bool signs_differ = (left != 0) & ((b < 0) != (left < 0));
+	const double whole = cut - (signs_differ ? 1.0 : 0.0),
+		     zero = copysign(0.0, copysign(1.0, a) * copysign(1.0, b));
+	return kind == FMOD ? left : kind == REMAINDER ? (signs_differ ? left + b : left) : whole == 0 ? zero : whole;
 }
 
-/* Whatever they are. */
+/* For any numbers, with the C library. */
 static double any_division(double a, double b, const enum division kind)
 {
 	const double left = fmod(a, b), quotient = (a - left) / b;
@@ -63,12 +66,13 @@ static double any_division(double a, double b, const enum division kind)
 	return division_of(a, b, kind == FLOOR_DIV ? round(quotient) : 0, left, kind);
 }
 
-/* The quotient of floats as doubles is cut to the right integer while that has no more than 28 bits, since it is either whole
- * or further away from being so than doubles round; and then nothing of this is rounded. What no int32 holds is done anew. */
+/* The quotient of two floats, computed in double, is truncated to the right integer as long as that has at most 28
+ * bits: a quotient is either whole, or further from a whole number than double rounds. The remainder is then exact.
+ * Quotients that no int32 holds are computed again by any_division. */
 #define CUT_FLOATS(q)             ((double)(int32_t)(fabs(q) < 0x1p28 ? (q) : 0))
 #define LEFT_OF_FLOATS(a, cut, b) ((a) - (cut) * (b))
-/* That of doubles may have become the next integer, and no more: what is then left has the other sign. No rest that is less
- * than b is rounded, however many bits the product has. */
+/* The quotient of two doubles may have been rounded to the next integer, but no further: the remainder then has the
+ * other sign. A remainder less than b is exact, since the fused multiply-add does not round the product. */
 #define CUT_DOUBLES(q)             __builtin_trunc(q)
 #define LEFT_OF_DOUBLES(a, cut, b) __builtin_fma(-(cut), b, a)
 #if defined(__FMA__) || defined(__aarch64__)
@@ -110,33 +114,33 @@ DIVISIONS(fmod, FMOD)
 DIVISIONS(remainder, REMAINDER)
 DIVISIONS(floor_div, FLOOR_DIV)
 
-static void from_bfloat16s(size_t n, float *y, const uint16_t *x)
+static void from_bf16(size_t n, float *y, const uint16_t *x)
 {
 	ET_INDEPENDENT
 	for (size_t i = 0; i < n; i++)
-		y[i] = et_from_bfloat16(x[i]);
+		y[i] = et_bf16_to_float(x[i]);
 }
 
-static void to_bfloat16s(size_t n, uint16_t *y, const float *x)
+static void to_bf16(size_t n, uint16_t *y, const float *x)
 {
 	ET_INDEPENDENT
 	for (size_t i = 0; i < n; i++)
-		y[i] = et_to_bfloat16(x[i]);
+		y[i] = et_float_to_bf16(x[i]);
 }
 
-/* So many columns of the product in a vector, for all rows; four rows at a time, which share b's. */
+/* One vector of the product's columns, for all rows; four rows at a time share the loads of b. */
 #define MULTIPLY_VECTOR(name, type, N)                                                                \
 	static void name##_##N(const struct et_product *p, size_t column)                             \
 	{                                                                                             \
 		enum { ROWS = 4 };                                                                    \
-		typedef type thread_sets __attribute__((vector_size((N) * sizeof(type))));            \
+		typedef type lanes __attribute__((vector_size((N) * sizeof(type))));                  \
 		const type *b = (const type *)p->b + column;                                          \
-		thread_sets right;                                                                    \
+		lanes right;                                                                          \
 		size_t row = 0;                                                                       \
 		for (; row + ROWS <= p->n_rows; row += ROWS) {                                        \
 			const type *a = (const type *)p->a + (ptrdiff_t)row * p->a_row;               \
 			type *c = (type *)p->c + (ptrdiff_t)row * p->c_row + column;                  \
-			thread_sets sums[ROWS] = { { 0 } };                                           \
+			lanes sums[ROWS] = { { 0 } };                                                 \
 			for (size_t k = 0; k < p->n_k; k++) {                                         \
 				memcpy(&right, b + (ptrdiff_t)k * p->b_row, sizeof(right));           \
 				ET_UNROLL                                                             \
@@ -149,7 +153,7 @@ static void to_bfloat16s(size_t n, uint16_t *y, const float *x)
 		}                                                                                     \
 		for (; row < p->n_rows; row++) {                                                      \
 			const type *a = (const type *)p->a + (ptrdiff_t)row * p->a_row;               \
-			thread_sets sum = { 0 };                                                      \
+			lanes sum = { 0 };                                                            \
 			for (size_t k = 0; k < p->n_k; k++) {                                         \
 				memcpy(&right, b + (ptrdiff_t)k * p->b_row, sizeof(right));           \
 				sum += a[(ptrdiff_t)k * p->a_col] * right;                            \
@@ -183,7 +187,7 @@ MULTIPLY_VECTORS(multiply_doubles, double, 8)
 MULTIPLY_VECTORS(multiply_longs, int64_t, 8)
 MULTIPLY_VECTORS(multiply_words, int32_t, 16)
 
-/* The same of integers that are widened on the way. */
+/* The same for integers that are widened on the way. */
 #define MULTIPLY_COLUMNS(name, type, sum_type)                                                                  \
 	ET_EXPANDED void name##_block(const struct et_product *p, size_t row, size_t column, const size_t rows, \
 		const size_t width)                                                                             \
@@ -233,7 +237,7 @@ MULTIPLY_COLUMNS(multiply_shorts, int16_t, int32_t)
 MULTIPLY_COLUMNS(multiply_signed_bytes, int8_t, int32_t)
 MULTIPLY_COLUMNS(multiply_bytes, uint8_t, int32_t)
 
-/* Four columns of the product at a time, which share a's numbers. The sums of terms next to one another are added in the end. */
+/* Four columns of the product at a time share the loads of a. The lanes are summed at the end. */
 #define MULTIPLY_TRANSPOSED(name, type, sum_type, LANES)                                                               \
 	ET_EXPANDED void name##_columns(const struct et_product *p, size_t row, size_t column, const size_t n)         \
 	{                                                                                                              \
@@ -243,7 +247,7 @@ MULTIPLY_COLUMNS(multiply_bytes, uint8_t, int32_t)
 		const type *a = (const type *)p->a + (ptrdiff_t)row * p->a_row;                                        \
 		const type *b = (const type *)p->b + (ptrdiff_t)column * p->b_row;                                     \
 		type *c = (type *)p->c + (ptrdiff_t)row * p->c_row + column;                                           \
-		sums thread_sets[MOST] = { { 0 } };                                                                    \
+		sums lanes[MOST] = { { 0 } };                                                                          \
 		size_t k = 0;                                                                                          \
 		for (; k + (LANES) <= p->n_k; k += (LANES)) {                                                          \
 			numbers left, right;                                                                           \
@@ -252,18 +256,18 @@ MULTIPLY_COLUMNS(multiply_bytes, uint8_t, int32_t)
 			ET_UNROLL                                                                                      \
 			for (size_t j = 0; j < n; j++) {                                                               \
 				memcpy(&right, b + (ptrdiff_t)j * p->b_row + k, sizeof(right));                        \
-				thread_sets[j] += factor * __builtin_convertvector(right, sums);                       \
+				lanes[j] += factor * __builtin_convertvector(right, sums);                             \
 			}                                                                                              \
 		}                                                                                                      \
 		ET_UNROLL                                                                                              \
 		for (size_t j = 0; j < n; j++) {                                                                       \
 			sum_type each[LANES];                                                                          \
-			memcpy(each, &thread_sets[j], sizeof(each));                                                   \
+			memcpy(each, &lanes[j], sizeof(each));                                                         \
 			ET_UNROLL                                                                                      \
 			for (size_t width = (LANES) / 2; width > 0; width /= 2) {                                      \
 				ET_UNROLL                                                                              \
-				for (size_t threads = 0; threads < width; threads++)                                   \
-					each[threads] += each[threads + width];                                        \
+				for (size_t lane = 0; lane < width; lane++)                                            \
+					each[lane] += each[lane + width];                                              \
 			}                                                                                              \
 			for (size_t rest = k; rest < p->n_k; rest++)                                                   \
 				each[0] += (sum_type)a[rest] * (sum_type)b[(ptrdiff_t)j * p->b_row + (ptrdiff_t)rest]; \
@@ -286,7 +290,7 @@ MULTIPLY_TRANSPOSED(multiply_transposed_longs, int64_t, int64_t, 8)
 MULTIPLY_TRANSPOSED(multiply_transposed_words, int32_t, int32_t, 16)
 MULTIPLY_TRANSPOSED(multiply_transposed_shorts, int16_t, int32_t, 16)
 
-/* Of bytes: such a loop becomes the instructions that there are for it. */
+/* For bytes: the compiler turns this loop into the dot product instructions that the processor has. */
 #define MULTIPLY_TRANSPOSED_BYTES(name, type)                                                              \
 	static void name(const struct et_product *p)                                                       \
 	{                                                                                                  \
@@ -304,68 +308,68 @@ MULTIPLY_TRANSPOSED(multiply_transposed_shorts, int16_t, int32_t, 16)
 MULTIPLY_TRANSPOSED_BYTES(multiply_transposed_signed_bytes, int8_t)
 MULTIPLY_TRANSPOSED_BYTES(multiply_transposed_bytes, uint8_t)
 
-static void take_roots(double *sums, size_t n)
+static void take_square_roots(double *sums, size_t n)
 {
 	for (size_t k = 0; k < n; k++)
 		sums[k] = sqrt(sums[k]);
 }
 
-/* Eight others at a time, whose sums stay in registers over all terms. @kind is a constant inside. */
-#define DISTANCES(name, type)                                                                                  \
-	ET_EXPANDED void name##_of(const struct et_distances *d, size_t k, const size_t n_thread_sets,         \
-		const enum et_distance kind)                                                                   \
-	{                                                                                                      \
-		enum { MOST = 4 };                                                                             \
-		typedef type numbers __attribute__((vector_size(8 * sizeof(type))));                           \
-		typedef double doubles8 __attribute__((vector_size(8 * sizeof(double))));                      \
-		typedef int64_t bits __attribute__((vector_size(8 * sizeof(double))));                         \
-		const type *from = d->from, *others = (const type *)d->others + k;                             \
-		const size_t n_vectors = n_thread_sets / 8;                                                    \
-		doubles8 sums[MOST];                                                                           \
-		numbers other;                                                                                 \
-		memcpy(sums, d->sums + k, n_thread_sets * sizeof(double));                                     \
-		for (size_t j = 0; j < d->n; j++) {                                                            \
-			ET_UNROLL                                                                              \
-			for (size_t v = 0; v < n_vectors; v++) {                                               \
-				memcpy(&other, others + j * ET_DISTANCES + v * 8, sizeof(other));              \
-				const doubles8 apart = __builtin_convertvector(from[j] - other, doubles8);     \
-				const doubles8 size = (doubles8)((bits)apart & INT64_MAX);                     \
-				const bits takes = ~(size <= sums[v]) & (sums[v] == sums[v]);                  \
-				if (kind == ET_DISTANCE_LARGEST)                                               \
-					sums[v] = (doubles8)((takes & (bits)size) | (~takes & (bits)sums[v])); \
-				else if (kind == ET_DISTANCE_COUNT)                                            \
-					sums[v] += (doubles8)((apart != 0) & (bits)(1 - (doubles8){ 0 }));     \
-				else                                                                           \
-					sums[v] += kind == ET_DISTANCE_SQUARES ? apart * apart : size;         \
-			}                                                                                      \
-		}                                                                                              \
-		memcpy(d->sums + k, sums, n_thread_sets * sizeof(double));                                     \
-	}                                                                                                      \
-	ET_EXPANDED void name##_all(const struct et_distances *d, const enum et_distance kind)                 \
-	{                                                                                                      \
-		size_t k = 0;                                                                                  \
-		for (; k + 24 < d->n_others; k += 32)                                                          \
-			name##_of(d, k, 32, kind);                                                             \
-		for (; k < d->n_others; k += 8)                                                                \
-			name##_of(d, k, 8, kind);                                                              \
-		if (kind == ET_DISTANCE_SQUARES && d->is_last)                                                 \
-			take_roots(d->sums, d->n_others);                                                      \
-	}                                                                                                      \
-	static void name(const struct et_distances *d, enum et_distance kind)                                  \
-	{                                                                                                      \
-		if (kind == ET_DISTANCE_SQUARES)                                                               \
-			name##_all(d, ET_DISTANCE_SQUARES);                                                    \
-		else if (kind == ET_DISTANCE_SUM)                                                              \
-			name##_all(d, ET_DISTANCE_SUM);                                                        \
-		else if (kind == ET_DISTANCE_COUNT)                                                            \
-			name##_all(d, ET_DISTANCE_COUNT);                                                      \
-		else                                                                                           \
-			name##_all(d, ET_DISTANCE_LARGEST);                                                    \
+/* Eight others at a time; their sums stay in registers over all terms. @kind is a compile-time constant inside. */
+#define DISTANCES(name, type)                                                                                    \
+	ET_EXPANDED void name##_of(const struct et_distances *d, size_t k, const size_t n_lanes,                 \
+		const enum et_distance kind)                                                                     \
+	{                                                                                                        \
+		enum { MOST = 4 };                                                                               \
+		typedef type numbers __attribute__((vector_size(8 * sizeof(type))));                             \
+		typedef double doubles8 __attribute__((vector_size(8 * sizeof(double))));                        \
+		typedef int64_t bits __attribute__((vector_size(8 * sizeof(double))));                           \
+		const type *from = d->from, *others = (const type *)d->others + k;                               \
+		const size_t n_vectors = n_lanes / 8;                                                            \
+		doubles8 sums[MOST];                                                                             \
+		numbers other;                                                                                   \
+		memcpy(sums, d->sums + k, n_lanes * sizeof(double));                                             \
+		for (size_t j = 0; j < d->n; j++) {                                                              \
+			ET_UNROLL                                                                                \
+			for (size_t v = 0; v < n_vectors; v++) {                                                 \
+				memcpy(&other, others + j * ET_DISTANCES + v * 8, sizeof(other));                \
+				const doubles8 difference = __builtin_convertvector(from[j] - other, doubles8);  \
+				const doubles8 size = (doubles8)((bits)difference & INT64_MAX);                  \
+				const bits takes = ~(size <= sums[v]) & (sums[v] == sums[v]);                    \
+				if (kind == ET_DISTANCE_LARGEST)                                                 \
+					sums[v] = (doubles8)((takes & (bits)size) | (~takes & (bits)sums[v]));   \
+				else if (kind == ET_DISTANCE_COUNT)                                              \
+					sums[v] += (doubles8)((difference != 0) & (bits)(1 - (doubles8){ 0 }));  \
+				else                                                                             \
+					sums[v] += kind == ET_DISTANCE_SQUARES ? difference * difference : size; \
+			}                                                                                        \
+		}                                                                                                \
+		memcpy(d->sums + k, sums, n_lanes * sizeof(double));                                             \
+	}                                                                                                        \
+	ET_EXPANDED void name##_all(const struct et_distances *d, const enum et_distance kind)                   \
+	{                                                                                                        \
+		size_t k = 0;                                                                                    \
+		for (; k + 24 < d->n_others; k += 32)                                                            \
+			name##_of(d, k, 32, kind);                                                               \
+		for (; k < d->n_others; k += 8)                                                                  \
+			name##_of(d, k, 8, kind);                                                                \
+		if (kind == ET_DISTANCE_SQUARES && d->is_last)                                                   \
+			take_square_roots(d->sums, d->n_others);                                                 \
+	}                                                                                                        \
+	static void name(const struct et_distances *d, enum et_distance kind)                                    \
+	{                                                                                                        \
+		if (kind == ET_DISTANCE_SQUARES)                                                                 \
+			name##_all(d, ET_DISTANCE_SQUARES);                                                      \
+		else if (kind == ET_DISTANCE_SUM)                                                                \
+			name##_all(d, ET_DISTANCE_SUM);                                                          \
+		else if (kind == ET_DISTANCE_COUNT)                                                              \
+			name##_all(d, ET_DISTANCE_COUNT);                                                        \
+		else                                                                                             \
+			name##_all(d, ET_DISTANCE_LARGEST);                                                      \
 	}
 DISTANCES(float_distances, float)
 DISTANCES(double_distances, double)
 
-/* Four rows at a time, so that sums are not stored for each. */
+/* Four rows at a time, so that sums are stored once for four. */
 #define ADD_ROWS(name, type)                                                                                         \
 	static void name(size_t n, double *sums, size_t n_rows, const type *rows, ptrdiff_t step)                    \
 	{                                                                                                            \
@@ -385,7 +389,7 @@ DISTANCES(double_distances, double)
 ADD_ROWS(add_float_rows, float)
 ADD_ROWS(add_double_rows, double)
 
-#define TAKE_LONGS(name, better)                                                                                      \
+#define UPDATE_EXTREMES(name, better)                                                                                 \
 	static void name(size_t n, int64_t *best, int64_t *where, const int64_t *numbers, int64_t row)                \
 	{                                                                                                             \
 		ET_INDEPENDENT                                                                                        \
@@ -411,10 +415,10 @@ ADD_ROWS(add_double_rows, double)
 			best[k] = is_first ? number : now;                                                            \
 		}                                                                                                     \
 	}
-TAKE_LONGS(larger_longs, >)
-TAKE_LONGS(smaller_longs, <)
+UPDATE_EXTREMES(larger_longs, >)
+UPDATE_EXTREMES(smaller_longs, <)
 
-/* Sums that do not wait for each other. */
+/* Independent partial sums, so that one addition does not wait for another. */
 #define SUM_DOUBLES(name, parameters, term)                     \
 	static double name parameters                           \
 	{                                                       \
@@ -436,107 +440,106 @@ TAKE_LONGS(smaller_longs, <)
 SUM_DOUBLES(sum_doubles, (size_t n, const double *x), x[k + i])
 SUM_DOUBLES(squares_of_doubles, (size_t n, const double *x, double center), (x[k + i] - center) * (x[k + i] - center))
 
-/* Several vectors at a time, which do not wait for each other. */
+/* Several vectors at a time, so that one does not wait for another. */
 enum { VECTORS = 2, LANES = 8, ABREAST = VECTORS * LANES };
 typedef double doubles __attribute__((vector_size(LANES * sizeof(double))));
 typedef int64_t longs __attribute__((vector_size(LANES * sizeof(int64_t))));
-#define EXTREME(name, type, vector, no_better)                                                        \
-	static type name(size_t n, const type *x)                                                     \
-	{                                                                                             \
-		type thread_sets[ABREAST], most = x[0];                                               \
-		vector now[VECTORS], next;                                                            \
-		size_t k = 0;                                                                         \
-		if (n < ABREAST) {                                                                    \
-			for (k = 1; k < n; k++)                                                       \
-				most = !(x[k] no_better most) && most == most ? x[k] : most;          \
-			return most;                                                                  \
-		}                                                                                     \
-		memcpy(now, x, sizeof(now));                                                          \
-		for (k = ABREAST; k < n; k += ABREAST) { /* the last ones may be taken again */       \
-			k = k + ABREAST <= n ? k : n - ABREAST;                                       \
-			for (size_t i = 0; i < VECTORS; i++) {                                        \
-				memcpy(&next, x + k + i * LANES, sizeof(next));                       \
-				longs takes = ~(next no_better now[i]) & (now[i] == now[i]);          \
-				now[i] = (vector)((takes & (longs)next) | (~takes & (longs)now[i]));  \
-			}                                                                             \
-		}                                                                                     \
-		memcpy(thread_sets, now, sizeof(thread_sets));                                        \
-		for (size_t half = ABREAST / 2; half; half /= 2) {                                    \
-			for (size_t i = 0; i < half; i++)                                             \
-				thread_sets[i] = (!(thread_sets[i + half] no_better thread_sets[i]) & \
-							 (thread_sets[i] == thread_sets[i]))          \
-							 ? thread_sets[i + half]                      \
-							 : thread_sets[i];                            \
-		}                                                                                     \
-		return thread_sets[0];                                                                \
+#define EXTREME(name, type, vector, not_better)                                                              \
+	static type name(size_t n, const type *x)                                                            \
+	{                                                                                                    \
+		type lanes[ABREAST], most = x[0];                                                            \
+		vector now[VECTORS], next;                                                                   \
+		size_t k = 0;                                                                                \
+		if (n < ABREAST) {                                                                           \
+			for (k = 1; k < n; k++)                                                              \
+				most = !(x[k] not_better most) && most == most ? x[k] : most;                \
+			return most;                                                                         \
+		}                                                                                            \
+		memcpy(now, x, sizeof(now));                                                                 \
+		for (k = ABREAST; k < n; k += ABREAST) { /* the last vectors may overlap earlier ones */     \
+			k = k + ABREAST <= n ? k : n - ABREAST;                                              \
+			for (size_t i = 0; i < VECTORS; i++) {                                               \
+				memcpy(&next, x + k + i * LANES, sizeof(next));                              \
+				longs takes = ~(next not_better now[i]) & (now[i] == now[i]);                \
+				now[i] = (vector)((takes & (longs)next) | (~takes & (longs)now[i]));         \
+			}                                                                                    \
+		}                                                                                            \
+		memcpy(lanes, now, sizeof(lanes));                                                           \
+		for (size_t half = ABREAST / 2; half; half /= 2) {                                           \
+			for (size_t i = 0; i < half; i++)                                                    \
+				lanes[i] = (!(lanes[i + half] not_better lanes[i]) & (lanes[i] == lanes[i])) \
+						   ? lanes[i + half]                                         \
+						   : lanes[i];                                               \
+		}                                                                                            \
+		return lanes[0];                                                                             \
 	}
 EXTREME(largest_double, double, doubles, <=)
 EXTREME(smallest_double, double, doubles, >=)
 EXTREME(largest_long, int64_t, longs, <=)
 EXTREME(smallest_long, int64_t, longs, >=)
 
-/* A row that is as long as a vector or longer, and shorter than what is worth going abreast. */
-#define TAKE_BETTER(vector, no_better)                \
-	takes = ~(next no_better now) & (now == now); \
+/* Rows at least as long as a vector, and too short for several vectors at a time. */
+#define KEEP_BETTER(vector, not_better)                \
+	takes = ~(next not_better now) & (now == now); \
 	now = (vector)((takes & (longs)next) | (~takes & (longs)now))
-#define EXTREME_ROWS(name, one, type, vector, no_better)                                                   \
-	static void name(size_t n_rows, size_t n, type *results, const type *rows, ptrdiff_t step)         \
-	{                                                                                                  \
-		for (size_t r = 0; r < n_rows; r++, rows += step) {                                        \
-			vector now, next;                                                                  \
-			longs takes;                                                                       \
-			if (n < LANES || n > 4 * ABREAST) {                                                \
-				results[r] = one(n, rows);                                                 \
-				continue;                                                                  \
-			}                                                                                  \
-			memcpy(&now, rows, sizeof(now));                                                   \
-			for (size_t k = LANES; k < n; k += LANES) { /* the last ones may be taken again */ \
-				memcpy(&next, rows + (k + LANES <= n ? k : n - LANES), sizeof(next));      \
-				TAKE_BETTER(vector, no_better);                                            \
-			}                                                                                  \
-			next = __builtin_shufflevector(now, now, 4, 5, 6, 7, 0, 1, 2, 3);                  \
-			TAKE_BETTER(vector, no_better);                                                    \
-			next = __builtin_shufflevector(now, now, 2, 3, 0, 1, 6, 7, 4, 5);                  \
-			TAKE_BETTER(vector, no_better);                                                    \
-			next = __builtin_shufflevector(now, now, 1, 0, 3, 2, 5, 4, 7, 6);                  \
-			TAKE_BETTER(vector, no_better);                                                    \
-			results[r] = now[0];                                                               \
-		}                                                                                          \
+#define EXTREME_ROWS(name, one, type, vector, not_better)                                                            \
+	static void name(size_t n_rows, size_t n, type *results, const type *rows, ptrdiff_t step)                   \
+	{                                                                                                            \
+		for (size_t r = 0; r < n_rows; r++, rows += step) {                                                  \
+			vector now, next;                                                                            \
+			longs takes;                                                                                 \
+			if (n < LANES || n > 4 * ABREAST) {                                                          \
+				results[r] = one(n, rows);                                                           \
+				continue;                                                                            \
+			}                                                                                            \
+			memcpy(&now, rows, sizeof(now));                                                             \
+			for (size_t k = LANES; k < n; k += LANES) { /* the last vector may overlap the one before */ \
+				memcpy(&next, rows + (k + LANES <= n ? k : n - LANES), sizeof(next));                \
+				KEEP_BETTER(vector, not_better);                                                     \
+			}                                                                                            \
+			next = __builtin_shufflevector(now, now, 4, 5, 6, 7, 0, 1, 2, 3);                            \
+			KEEP_BETTER(vector, not_better);                                                             \
+			next = __builtin_shufflevector(now, now, 2, 3, 0, 1, 6, 7, 4, 5);                            \
+			KEEP_BETTER(vector, not_better);                                                             \
+			next = __builtin_shufflevector(now, now, 1, 0, 3, 2, 5, 4, 7, 6);                            \
+			KEEP_BETTER(vector, not_better);                                                             \
+			results[r] = now[0];                                                                         \
+		}                                                                                                    \
 	}
 EXTREME_ROWS(largest_of_doubles, largest_double, double, doubles, <=)
 EXTREME_ROWS(smallest_of_doubles, smallest_double, double, doubles, >=)
 EXTREME_ROWS(largest_of_longs, largest_long, int64_t, longs, <=)
 EXTREME_ROWS(smallest_of_longs, smallest_long, int64_t, longs, >=)
 
-/* Short rows: each number with that 1 behind it, what comes of it with that 2 behind it and so on, wherever rows begin, which are
- * loops as long as all rows. A row's is where its first number was. */
-#define EXTREMES(name, type, no_better)                                                                            \
-	static void join_##name(size_t n, size_t apart, type *restrict to, const type *restrict from)              \
-	{                                                                                                          \
-		ET_INDEPENDENT                                                                                     \
-		for (size_t i = 0; i < n; i++) {                                                                   \
-			const type now = from[i], next = from[i + apart];                                          \
-			to[i] = (!(next no_better now) & (now == now)) ? next : now;                               \
-		}                                                                                                  \
-	}                                                                                                          \
-	static void name(size_t n_rows, size_t n, void *results, const void *rows)                                 \
-	{                                                                                                          \
-		enum { JOINED = 4096 / sizeof(type) };                                                             \
-		type joined[2][JOINED], *out = results;                                                            \
-		const type *in = rows;                                                                             \
-		for (size_t part; n_rows; n_rows -= part, in += part * n, out += part) {                           \
-			part = n_rows < JOINED / n ? n_rows : JOINED / n;                                          \
-			const type *from = in;                                                                     \
-			for (size_t width = 1, left = part * n, transpose = 0, apart; width < n; width += apart) { \
-				apart = width < n - width ? width : n - width;                                     \
-				left -= apart;                                                                     \
-				join_##name(left, apart, joined[transpose], from);                                 \
-				from = joined[transpose];                                                          \
-				transpose = !transpose;                                                            \
-			}                                                                                          \
-			for (size_t r = 0; r < part; r++)                                                          \
-				out[r] = from[r * n];                                                              \
-		}                                                                                                  \
+/* Short rows. Combine each number with its right neighbour, then each result with the one 2 behind it, and so on,
+ * across the ends of rows: loops as long as all rows together. A row's result is where its first number was. */
+#define EXTREMES(name, type, not_better)                                                                              \
+	static void combine_##name(size_t n, size_t distance, type *restrict to, const type *restrict from)           \
+	{                                                                                                             \
+		ET_INDEPENDENT                                                                                        \
+		for (size_t i = 0; i < n; i++) {                                                                      \
+			const type now = from[i], next = from[i + distance];                                          \
+			to[i] = (!(next not_better now) & (now == now)) ? next : now;                                 \
+		}                                                                                                     \
+	}                                                                                                             \
+	static void name(size_t n_rows, size_t n, void *results, const void *rows)                                    \
+	{                                                                                                             \
+		enum { N_COMBINED = 4096 / sizeof(type) };                                                            \
+		type combined[2][N_COMBINED], *out = results;                                                         \
+		const type *in = rows;                                                                                \
+		for (size_t part; n_rows; n_rows -= part, in += part * n, out += part) {                              \
+			part = n_rows < N_COMBINED / n ? n_rows : N_COMBINED / n;                                     \
+			const type *from = in;                                                                        \
+			for (size_t width = 1, left = part * n, toggle = 0, distance; width < n; width += distance) { \
+				distance = width < n - width ? width : n - width;                                     \
+				left -= distance;                                                                     \
+				combine_##name(left, distance, combined[toggle], from);                               \
+				from = combined[toggle];                                                              \
+				toggle = !toggle;                                                                     \
+			}                                                                                             \
+			for (size_t r = 0; r < part; r++)                                                             \
+				out[r] = from[r * n];                                                                 \
+		}                                                                                                     \
 	}
 #define EXTREMES_OF(name, type)                \
 	EXTREMES(largest_few_##name, type, <=) \
@@ -549,7 +552,7 @@ EXTREMES_OF(shorts, int16_t)
 EXTREMES_OF(signed_bytes, int8_t)
 EXTREMES_OF(bytes, uint8_t)
 
-/* Four rows at a time spare going through the sums for each. */
+/* Four rows at a time, so that sums are stored once for four. */
 #define WEIGH_ROWS(name, type)                                                                                       \
 	static void name(size_t n, type *sums, size_t n_k, const type *rows, ptrdiff_t row, const type *factors,     \
 		ptrdiff_t col)                                                                                       \
@@ -577,7 +580,7 @@ WEIGH_ROWS(weigh_long_rows, int64_t)
 typedef float floats8 __attribute__((vector_size(8 * sizeof(float))));
 typedef uint32_t bits8 __attribute__((vector_size(8 * sizeof(float))));
 
-/* Sums where there was the first of two, differences where there was the second. */
+/* Sums for the first of two, differences for the second. */
 #define BUTTERFLY(v, with, s0, s1, s2, s3, s4, s5, s6, s7) \
 	((with) + (floats8)((bits8)(v) ^ ((bits8){ s0, s1, s2, s3, s4, s5, s6, s7 } << 31)))
 
@@ -593,7 +596,7 @@ static void transform_eights(float *row, size_t n)
 	}
 }
 
-/* Steps of @step and of twice that at once; 8 divides it. */
+/* The steps @step and 2 * @step at once; @step is a multiple of 8. */
 static void transform_two_steps(float *row, size_t n, size_t step)
 {
 	for (size_t i = 0; i < n; i += 4 * step) {
@@ -626,7 +629,7 @@ static void hadamard(size_t n, float *row)
 		for (; 4 * step <= n; step *= 4)
 			transform_two_steps(row, n, step);
 	}
-	for (; step < n; step *= 2) { /* the last one, if it is left; of few numbers all */
+	for (; step < n; step *= 2) { /* the last step if one is left; all steps if n < 8 */
 		for (size_t i = 0; i < n; i += 2 * step) {
 			ET_INDEPENDENT
 			for (size_t j = i; j < i + step; j++) {
@@ -647,8 +650,8 @@ const struct et_span_ukernels ET_SPAN_UKERNELS_NAME = {
 	.fmod = { fmod_floats, fmod_doubles },
 	.remainder = { remainder_floats, remainder_doubles },
 	.floor_div = { floor_div_floats, floor_div_doubles },
-	.from_bfloat16s = from_bfloat16s,
-	.to_bfloat16s = to_bfloat16s,
+	.from_bf16 = from_bf16,
+	.to_bf16 = to_bf16,
 	.multiply = { multiply_floats, multiply_doubles, multiply_longs, multiply_words, multiply_shorts,
 		multiply_signed_bytes, multiply_bytes },
 	.multiply_transposed = { multiply_transposed_floats, multiply_transposed_doubles, multiply_transposed_longs,

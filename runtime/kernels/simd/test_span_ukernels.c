@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Loops that are compiled for several instruction sets, each of them that this processor has, against plain ones: products of
- * what lies turned, distances, rows that are added up, conversions, divisions with a rest, and the Hadamard
- * transform. */
+/* The micro-kernels of span_ukernels.c and cast_ukernels.c, in every build that this processor can run, compared with
+ * plain loops: products with a transposed matrix, distances, sums of rows, conversions, divisions with a remainder, and
+ * the Hadamard transform. */
 #include "runtime/base/checked.h"
 #include "runtime/base/cpu.h"
 #include "runtime/kernels/engine/dtype.h"
@@ -17,13 +17,13 @@
 
 enum { VARIANTS = 3 };
 
-static const struct et_span_ukernels *spans_variant(size_t i)
+static const struct et_span_ukernels *span_build(size_t i)
 {
 	static const struct et_span_ukernels *const builds[] = { ET_CPU_BUILDS(et_span_ukernels) };
 	return i < et_cpu_n_builds() ? builds[i] : NULL;
 }
 
-static const struct et_cast_ukernels *casts_variant(size_t i)
+static const struct et_cast_ukernels *cast_build(size_t i)
 {
 	static const struct et_cast_ukernels *const builds[] = { ET_CPU_BUILDS(et_cast_ukernels) };
 	return i < et_cpu_n_builds() ? builds[i] : NULL;
@@ -31,8 +31,8 @@ static const struct et_cast_ukernels *casts_variant(size_t i)
 
 enum { ROWS = 3, COLUMNS = 7, MOST_K = 40, APART = MOST_K + 1 };
 
-/* Small integers, whose sums are exact in whatever holds them; those of bytes wrap around. */
-static void check_transposed(const struct et_span_ukernels *ukernels, enum et_class compute_class,
+/* Small integers, whose sums are exact or wrap around (bytes). */
+static void check_transposed(const struct et_span_ukernels *ukernels, enum et_compute_class compute_class,
 	enum et_scalar_type type, size_t n_k)
 {
 	uint64_t a[ROWS * APART], b[COLUMNS * APART], c[ROWS * COLUMNS];
@@ -61,14 +61,14 @@ static void test_transposed_products(void **state)
 	static const enum et_scalar_type types[] = { ET_FLOAT32, ET_FLOAT64, ET_INT64, ET_INT32, ET_INT16, ET_INT8,
 		ET_UINT8 };
 	for (size_t i = 0; i < VARIANTS; i++) {
-		for (size_t t = 0; spans_variant(i) && t < ET_ARRAY_LEN(types); t++) {
+		for (size_t t = 0; span_build(i) && t < ET_ARRAY_LEN(types); t++) {
 			for (size_t n_k = 0; n_k <= MOST_K; n_k++)
-				check_transposed(spans_variant(i), (enum et_class)t, types[t], n_k);
+				check_transposed(span_build(i), (enum et_compute_class)t, types[t], n_k);
 		}
 	}
 }
 
-/* Of numbers whose squares' roots are not exact: but all is double. */
+/* Squares have inexact roots, but everything is computed in double. */
 static void check_distances(const struct et_span_ukernels *ukernels, enum et_distance kind, size_t n_others, size_t n)
 {
 	double from[COLUMNS], others[COLUMNS * ET_DISTANCES], sums[ET_DISTANCES] = { 0 };
@@ -86,13 +86,13 @@ static void check_distances(const struct et_span_ukernels *ukernels, enum et_dis
 	for (size_t k = 0; k < n_others; k++) {
 		double right = 0;
 		for (size_t j = 0; j < n; j++) {
-			double apart = fabs(from[j] - others[j * ET_DISTANCES + k]);
+			double difference = fabs(from[j] - others[j * ET_DISTANCES + k]);
 			if (kind == ET_DISTANCE_LARGEST)
-				right = apart > right || apart != apart ? apart : right;
+				right = difference > right || difference != difference ? difference : right;
 			else
-				right += kind == ET_DISTANCE_COUNT ? apart != 0
-					 : kind == ET_DISTANCE_SUM ? apart
-								   : apart * apart;
+				right += kind == ET_DISTANCE_COUNT ? difference != 0
+					 : kind == ET_DISTANCE_SUM ? difference
+								   : difference * difference;
 		}
 		right = kind == ET_DISTANCE_SQUARES ? sqrt(right) : right;
 		if (!(fabs(sums[k] - right) <= 1e-12) && !(sums[k] != sums[k] && right != right))
@@ -104,20 +104,20 @@ static void check_distances(const struct et_span_ukernels *ukernels, enum et_dis
 static void test_distances(void **state)
 {
 	for (size_t i = 0; i < VARIANTS; i++) {
-		for (size_t n_others = 1; spans_variant(i) && n_others <= ET_DISTANCES; n_others++) {
+		for (size_t n_others = 1; span_build(i) && n_others <= ET_DISTANCES; n_others++) {
 			for (int kind = ET_DISTANCE_COUNT; kind <= ET_DISTANCE_LARGEST; kind++)
-				check_distances(spans_variant(i), (enum et_distance)kind, n_others,
+				check_distances(span_build(i), (enum et_distance)kind, n_others,
 					n_others % (COLUMNS + 1));
 		}
 	}
 }
 
-/* Numbers at which conversions change their minds. */
+/* Numbers at which conversions change their result. */
 static const double marks[] = { 0, -0.0, 0.5, -0.5, 1, -1, 127, 128, -128, -129, 255, 256, 32767, 32768, -32769, 65535,
 	65536, 0x1p31 - 1, 0x1p31, -0x1p31, -0x1p31 - 1, 0x1p32, 0x1p53, 0x1p62, 0x1p63, -0x1p63, 1e30, -1e30, 1.75,
 	-1.75, INFINITY, -INFINITY, NAN };
 
-/* All of them the marks in turn; those that an int32 holds alone, if @is_small. */
+/* All marks in turn; only those that an int32 holds, if @is_small. */
 static void check_cast(et_cast_fn cast, enum et_scalar_type to, enum et_scalar_type from, size_t n, bool is_small)
 {
 	enum { MOST = 300 };
@@ -156,7 +156,7 @@ static void check_cast(et_cast_fn cast, enum et_scalar_type to, enum et_scalar_t
 static void test_casts(void **state)
 {
 	for (size_t i = 0; i < VARIANTS; i++) {
-		const struct et_cast_ukernels *ukernels = casts_variant(i);
+		const struct et_cast_ukernels *ukernels = cast_build(i);
 		for (int from = 0; ukernels && from <= ET_BOOL; from++) {
 			for (int to = 0; to <= ET_BOOL; to++) {
 				et_cast_fn cast = ukernels->cast[from][to];
@@ -170,7 +170,7 @@ static void test_casts(void **state)
 }
 
 /* Small integers, whose sums are exact in either type. */
-static void test_added_rows(void **state)
+static void test_sums_of_rows(void **state)
 {
 	enum { WIDEST = 37, K = 11, STEP = WIDEST + 3 };
 	double rows[K * STEP], factors[2 * K], sums[WIDEST + 1];
@@ -180,7 +180,7 @@ static void test_added_rows(void **state)
 	for (int k = 0; k < 2 * K; k++)
 		factors[k] = (double)(int_factors[k] = k * 5 % 13 - 6);
 	for (size_t i = 0; i < VARIANTS; i++) {
-		const struct et_span_ukernels *ukernels = spans_variant(i);
+		const struct et_span_ukernels *ukernels = span_build(i);
 		for (size_t n = 0; ukernels && n < WIDEST * K; n++) {
 			size_t width = n % WIDEST, n_k = n / WIDEST + 1;
 			for (size_t j = 0; j <= WIDEST; j++)
@@ -198,7 +198,7 @@ static void test_added_rows(void **state)
 	}
 }
 
-/* As it is defined: whole numbers are doubles' there. */
+/* The definition: integers are double in it. */
 static double python_division(double a, double b, size_t kind)
 {
 	double left = fmod(a, b), whole = round((a - left) / b);
@@ -216,18 +216,19 @@ static bool is_the_same(double a, double b)
 	return (a != a && b != b) || (a == b && signbit(a) == signbit(b));
 }
 
-/* Numbers whose quotients are whole, next to whole, of many bits, of more than there are, and none. */
+/* Numbers whose quotients are whole, nearly whole, have many bits or too many, or do not exist. */
 static void check_divisions(const struct et_span_ukernels *ukernels, size_t kind)
 {
-	static const double some[] = { 0, -0.0, 1, -1, 3, -3, 0.1, -0.1, 0.3, 1.1, 7, 49, -2.5, 1e3, 1e8, -1e8, 3e15,
+	static const double values[] = { 0, -0.0, 1, -1, 3, -3, 0.1, -0.1, 0.3, 1.1, 7, 49, -2.5, 1e3, 1e8, -1e8, 3e15,
 		1e30, 0x1p-149, 0x1p-126, 0x1.fffffep127, INFINITY, -INFINITY, NAN };
-	enum { N = ET_ARRAY_LEN(some), PAIRS = N * N * 2 };
+	enum { N = ET_ARRAY_LEN(values), PAIRS = N * N * 2 };
 	static double a[PAIRS], b[PAIRS], y[PAIRS];
 	static float few_a[PAIRS], few_b[PAIRS], few_y[PAIRS];
 	for (size_t i = 0; i < PAIRS; i++) {
-		/* the second time a multiple, or what is just below one */
-		b[i] = some[i % N] * (i < N * N ? 1 : 1.7);
-		a[i] = i < N * N ? some[i / N] : nextafter(some[i / N % N] * b[i], i % 3 ? 0 : some[i / N % N] * b[i]);
+		/* the second time a multiple of b, or the number just below one */
+		b[i] = values[i % N] * (i < N * N ? 1 : 1.7);
+		a[i] = i < N * N ? values[i / N]
+				 : nextafter(values[i / N % N] * b[i], i % 3 ? 0 : values[i / N % N] * b[i]);
 		few_a[i] = (float)a[i];
 		few_b[i] = (float)b[i];
 	}
@@ -248,17 +249,18 @@ static void check_divisions(const struct et_span_ukernels *ukernels, size_t kind
 static void test_divisions(void **state)
 {
 	for (size_t i = 0; i < VARIANTS; i++) {
-		for (size_t kind = 0; spans_variant(i) && kind < 3; kind++)
-			check_divisions(spans_variant(i), kind);
+		for (size_t kind = 0; span_build(i) && kind < 3; kind++)
+			check_divisions(span_build(i), kind);
 	}
 }
 
-/* Element i of it is -1 where i and j have an odd number of bits in common. Sums of small integers are exact. */
+/* Element (i, j) of the matrix is -1 if i and j have an odd number of bits in common. Sums of small integers are exact.
+ */
 static void test_hadamard(void **state)
 {
 	enum { MOST = 256 };
 	for (size_t v = 0; v < VARIANTS; v++) {
-		const struct et_span_ukernels *ukernels = spans_variant(v);
+		const struct et_span_ukernels *ukernels = span_build(v);
 		for (size_t n = 1; ukernels && n <= MOST; n *= 2) {
 			float row[MOST + 1];
 			for (size_t i = 0; i <= MOST; i++)
@@ -280,7 +282,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_transposed_products),
 		cmocka_unit_test(test_distances),
-		cmocka_unit_test(test_added_rows),
+		cmocka_unit_test(test_sums_of_rows),
 		cmocka_unit_test(test_casts),
 		cmocka_unit_test(test_divisions),
 		cmocka_unit_test(test_hadamard),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Functions of ukernels.c against the C library's doubles, in each build of it that this processor can run. */
+/* The micro-kernels of ukernels.c, in every build that this processor can run, compared with the C library in double.
+ */
 #include "runtime/kernels/simd/ukernels.h"
 
 #include "runtime/base/checked.h"
@@ -16,7 +17,7 @@ enum { N = 20011, MOST_COLUMNS = 150 };
 
 static float xs[N], ys[N];
 
-static const struct et_ukernels *variant(size_t i)
+static const struct et_ukernels *build_at(size_t i)
 {
 	static const struct et_ukernels *const builds[] = { ET_CPU_BUILDS(et_ukernels) };
 	return i < et_cpu_n_builds() ? builds[i] : NULL;
@@ -37,7 +38,7 @@ static void check(const char *name, void (*fn)(size_t n, float *y, const float *
 {
 	for (size_t i = 0; i < N; i++)
 		xs[i] = low + (high - low) * (float)i / (N - 1);
-	for (size_t i = 0; i < 40; i++) /* what is near 0, on both sides where both are asked for */
+	for (size_t i = 0; i < 40; i++) /* numbers near 0, on both sides if both are in range */
 		xs[N / 2 + i] = (i % 2 && high > 0 ? 1.f : -1.f) * powf(10, -(float)i);
 	xs[N - 1] = high > 0 ? INFINITY : 0;
 	xs[0] = -INFINITY;
@@ -48,15 +49,15 @@ static void check(const char *name, void (*fn)(size_t n, float *y, const float *
 		double y = (double)ys[i], right = (double)(float)truth((double)xs[i]);
 		if (isnan(right) ? !isnan(y) : y != right && !(fabs(y - right) <= 4e-7 * fabs(right) + 1.2e-38))
 			fail_msg("%s of %.9g is %.9g, not %.9g", name, (double)xs[i], y, right);
-		if (low == -high) /* that function is its own reflection */
+		if (low == -high) /* the function is its own reflection */
 			assert_true(isnan(y) || signbit(y) == signbit(right));
 	}
 }
 
-static void test_powers_of_e(void **state)
+static void test_exponentials(void **state)
 {
 	for (size_t i = 0; i < 3; i++) {
-		const struct et_ukernels *ukernels = variant(i);
+		const struct et_ukernels *ukernels = build_at(i);
 		if (!ukernels)
 			continue;
 		check("exp", ukernels->each_exp, exp, -110, 95);
@@ -67,12 +68,12 @@ static void test_powers_of_e(void **state)
 	}
 }
 
-/* Spans of which the last vector, or the only one, is not full: the same numbers, and nothing is written behind them. */
+/* Spans whose last vector, or only one, is not full: the same results, and nothing is written behind them. */
 static void test_short_spans(void **state)
 {
 	enum { MOST = 40 };
 	for (size_t i = 0; i < 3; i++) {
-		const struct et_ukernels *ukernels = variant(i);
+		const struct et_ukernels *ukernels = build_at(i);
 		void (*fns[])(size_t n, float *y, const float *x) = { ukernels ? ukernels->each_exp : NULL,
 			ukernels ? ukernels->each_tanh : NULL, ukernels ? ukernels->each_log1p : NULL,
 			ukernels ? ukernels->each_cos : NULL };
@@ -104,7 +105,8 @@ static void check_one(const char *name, float x, float y, double truth)
 		fail_msg("%s of %.9g is %.9g, not %.9g", name, (double)x, (double)y, right);
 }
 
-/* Over all floats, a few thousand in each power of two, and what is special; within two of the last bits. */
+/* Over all floats, a few thousand in each power of two, and special values; the error is at most two of the last bits.
+ */
 static void check_all(const char *name, void (*fn)(size_t n, float *y, const float *x), double (*truth)(double))
 {
 	static const float special[] = { 0, -0.f, 1, -1, INFINITY, -INFINITY, NAN, 0x1p-149f, -0x1p-149f, 0x1p-126f,
@@ -122,7 +124,7 @@ static void check_all(const char *name, void (*fn)(size_t n, float *y, const flo
 	fn(ET_ARRAY_LEN(special), ys, special);
 	for (size_t i = 0; i < ET_ARRAY_LEN(special); i++)
 		check_one(name, special[i], ys[i], truth((double)special[i]));
-	for (size_t i = 0; i < N; i++) /* near 1, where logarithms vanish, and multiples of quarters of a circle */
+	for (size_t i = 0; i < N; i++) /* near 1, where logarithms vanish, and multiples of quarter circles */
 		xs[i] = i % 2 ? 1 + ((float)i - N / 2) * 0x1p-20f : (float)((double)i * M_PI_2 / 4);
 	fn(N, ys, xs);
 	for (size_t i = 0; i < N; i++)
@@ -132,7 +134,7 @@ static void check_all(const char *name, void (*fn)(size_t n, float *y, const flo
 static void test_logarithms_and_angles(void **state)
 {
 	for (size_t i = 0; i < 3; i++) {
-		const struct et_ukernels *ukernels = variant(i);
+		const struct et_ukernels *ukernels = build_at(i);
 		if (!ukernels)
 			continue;
 		check_all("log", ukernels->each_log, log);
@@ -152,7 +154,7 @@ static void test_powers(void **state)
 		1e-7f, 1e7f, -1e7f, 8.5e7f, 1e30f, -1e30f, INFINITY, -INFINITY, NAN };
 	float x[64], e[64], y[64];
 	for (size_t i = 0; i < 3; i++) {
-		const struct et_ukernels *ukernels = variant(i);
+		const struct et_ukernels *ukernels = build_at(i);
 		for (size_t b = 0; ukernels && b < ET_ARRAY_LEN(bases); b++) {
 			for (size_t k = 0; k < ET_ARRAY_LEN(exponents); k++) {
 				x[k] = bases[b];
@@ -163,7 +165,7 @@ static void test_powers(void **state)
 				check_one("pow", x[k], y[k], pow((double)x[k], (double)e[k]));
 		}
 		for (uint32_t at = 0; ukernels && at < 200000; at += 64) {
-			for (uint32_t k = 0; k < 64; k++) { /* bases of any size, and results of any */
+			for (uint32_t k = 0; k < 64; k++) { /* bases and results of any size */
 				uint32_t bits = (at + k) * 2654435761u % 0x7f800000u;
 				memcpy(&x[k], &bits, sizeof(bits));
 				double most = 152 / fabs(log2(fabs((double)x[k])));
@@ -179,7 +181,7 @@ static void test_powers(void **state)
 static void test_extremes(void **state)
 {
 	for (size_t i = 0; i < 3; i++) {
-		const struct et_ukernels *ukernels = variant(i);
+		const struct et_ukernels *ukernels = build_at(i);
 		for (size_t n = 1; ukernels && n <= MOST_COLUMNS; n++) {
 			for (size_t at = 0; at < n; at++) {
 				for (size_t k = 0; k < n; k++)
@@ -199,7 +201,7 @@ static void test_sums_of_rows(void **state)
 {
 	enum { ROWS = 9, STRIDE = 170 };
 	for (size_t i = 0; i < 3; i++) {
-		const struct et_ukernels *ukernels = variant(i);
+		const struct et_ukernels *ukernels = build_at(i);
 		for (size_t n = 1; ukernels && n <= MOST_COLUMNS; n++) {
 			for (size_t k = 0; k < N; k++)
 				xs[k] = sinf((float)k * 1.7f);
@@ -221,18 +223,18 @@ static void test_sums_of_rows(void **state)
 	}
 }
 
-static void test_half(void **state)
+static void test_fp16(void **state)
 {
-	static uint16_t half[UINT16_MAX + 1], back[UINT16_MAX + 1];
+	static uint16_t fp16[UINT16_MAX + 1], back[UINT16_MAX + 1];
 	static float floats[UINT16_MAX + 1];
 	for (size_t i = 0; i < 3; i++) {
-		const struct et_ukernels *ukernels = variant(i);
+		const struct et_ukernels *ukernels = build_at(i);
 		for (size_t k = 0; k <= UINT16_MAX; k++)
-			half[k] = (uint16_t)k;
+			fp16[k] = (uint16_t)k;
 		if (!ukernels)
 			continue;
-		ukernels->from_half(ET_ARRAY_LEN(half), floats, half);
-		ukernels->to_half(ET_ARRAY_LEN(back), back, floats);
+		ukernels->from_fp16(ET_ARRAY_LEN(fp16), floats, fp16);
+		ukernels->to_fp16(ET_ARRAY_LEN(back), back, floats);
 		for (size_t k = 0; k <= UINT16_MAX; k++) {
 			bool is_nan = (k & 0x7fff) > 0x7c00;
 			assert_true(is_nan ? isnan(floats[k]) && (back[k] & 0x7fff) > 0x7c00 : back[k] == k);
@@ -240,7 +242,7 @@ static void test_half(void **state)
 	}
 }
 
-/* One line after the other and in doubles, as the definition says. */
+/* One line after the other, in double, by the definition. */
 static void plain(size_t n, const float *x, size_t stride, bool is_log, double *y)
 {
 	double most = -INFINITY, sum = 0;
@@ -274,7 +276,7 @@ static void check_softmax(const struct et_ukernels *ukernels, size_t n_columns, 
 				fail_msg("softmax %zu of %zu: %g, not %g", i, n_rows, y, right[i]);
 		}
 	}
-	for (size_t i = 0; i < N; i++) { /* and nothing else was written */
+	for (size_t i = 0; i < N; i++) { /* nothing else was written */
 		bool is_result = i % stride < n_columns && i / stride < n_rows;
 		assert_true(is_result || ys[i] == 7);
 	}
@@ -283,7 +285,7 @@ static void check_softmax(const struct et_ukernels *ukernels, size_t n_columns, 
 static void test_softmax(void **state)
 {
 	for (size_t i = 0; i < 3; i++) {
-		const struct et_ukernels *ukernels = variant(i);
+		const struct et_ukernels *ukernels = build_at(i);
 		for (size_t n = 1; ukernels && n <= MOST_COLUMNS; n++) {
 			for (int is_log = 0; is_log < 2; is_log++) {
 				check_softmax(ukernels, 1, n, 1, is_log);
@@ -293,7 +295,7 @@ static void test_softmax(void **state)
 	}
 }
 
-/* Of every length, so that each way to end a loop comes up. */
+/* Every length, so that each way to end a loop is taken. */
 static void test_normalization(void **state)
 {
 	static float weights[MOST_COLUMNS], biases[MOST_COLUMNS];
@@ -303,7 +305,7 @@ static void test_normalization(void **state)
 		biases[i] = (float)i - 70;
 	}
 	for (size_t k = 0; k < 3; k++) {
-		const struct et_ukernels *ukernels = variant(k);
+		const struct et_ukernels *ukernels = build_at(k);
 		for (size_t n = 0; ukernels && n < MOST_COLUMNS; n++) {
 			double sum = 0, squares = 0;
 			for (size_t i = 0; i < n; i++) {
@@ -331,7 +333,7 @@ static void test_scaled_bytes(void **state)
 	for (size_t i = 0; i < ALL; i++)
 		bytes[i] = (uint8_t)i;
 	for (size_t i = 0; i < 3; i++) {
-		const struct et_ukernels *ukernels = variant(i);
+		const struct et_ukernels *ukernels = build_at(i);
 		for (size_t n = 0; ukernels && n <= ALL; n++) {
 			y[n] = 7;
 			ukernels->scale_bytes(n, y, bytes + ALL - n, true, 3, 0.7f);
@@ -348,13 +350,13 @@ static void test_scaled_bytes(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_powers_of_e),
+		cmocka_unit_test(test_exponentials),
 		cmocka_unit_test(test_short_spans),
 		cmocka_unit_test(test_logarithms_and_angles),
 		cmocka_unit_test(test_powers),
 		cmocka_unit_test(test_extremes),
 		cmocka_unit_test(test_sums_of_rows),
-		cmocka_unit_test(test_half),
+		cmocka_unit_test(test_fp16),
 		cmocka_unit_test(test_softmax),
 		cmocka_unit_test(test_normalization),
 		cmocka_unit_test(test_scaled_bytes),

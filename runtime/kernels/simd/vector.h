@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Vectors of floats, as wide as the instruction set has them that this is compiled for: what ukernels.c is written in.
+/* Vectors of float, as wide as the instruction set that this build is for: the language that ukernels.c is written in.
  *
- * Included once by each build of it; nothing else in the program has these names. */
+ * Only ukernels.c includes it, once for each build; its names are not used elsewhere. */
 #ifndef RUNTIME_KERNELS_SIMD_VECTOR_H
 #define RUNTIME_KERNELS_SIMD_VECTOR_H
 
@@ -11,13 +11,13 @@
 #include <string.h>
 
 #if defined(__AVX512F__)
-#define TRANSPOSED TURN16
+#define ROTATED ROTATE16
 enum { LANES = 16 };
 #elif defined(__AVX2__)
-#define TRANSPOSED TURN8
+#define ROTATED ROTATE8
 enum { LANES = 8 };
 #else
-#define TRANSPOSED TURN4
+#define ROTATED ROTATE4
 enum { LANES = 4 };
 #endif
 
@@ -55,8 +55,8 @@ static inline vector larger(vector a, vector b)
 	return choose(a > b, a, b);
 }
 
-/* Of less than a vector: no lane behind @n touches memory. By the names that both compilers have for the instructions, since
- * the core does without their headers. */
+/* Part of a vector: no lane from @n on touches memory. The builtins have the same names in gcc and clang; the core does
+ * not include the compilers' intrinsics headers. */
 #if defined(__AVX512F__)
 static inline vector load_part(const float *from, size_t n, vector otherwise)
 {
@@ -75,9 +75,8 @@ static inline ints lanes_below(size_t n)
 
 static inline vector load_part(const float *from, size_t n, vector otherwise)
 {
-	ints thread_sets = lanes_below(n);
-	return choose(thread_sets, __builtin_ia32_maskloadps256((const vector *)(const void *)from, thread_sets),
-		otherwise);
+	ints lanes = lanes_below(n);
+	return choose(lanes, __builtin_ia32_maskloadps256((const vector *)(const void *)from, lanes), otherwise);
 }
 
 static inline void store_part(float *to, vector value, size_t n)
@@ -97,7 +96,7 @@ static inline void store_part(float *to, vector value, size_t n)
 }
 #endif
 
-/* @n floats, and minus infinity in lanes behind them. */
+/* @n floats; lanes behind them are minus infinity. */
 static inline vector get(const float *from, size_t n)
 {
 	return n >= LANES ? load(from) : load_part(from, n, (vector){ 0 } - INFINITY);
@@ -111,22 +110,22 @@ static inline void put(float *to, vector value, size_t n)
 		store_part(to, value, n);
 }
 
-/* The lanes of a vector, each @by further on. */
-#define LANE(i, by)   (((i) + (by)) % LANES)
-#define FOUR(i, by)   LANE(i, by), LANE(i + 1, by), LANE(i + 2, by), LANE(i + 3, by)
-#define TURN4(v, by)  __builtin_shufflevector(v, v, FOUR(0, by))
-#define TURN8(v, by)  __builtin_shufflevector(v, v, FOUR(0, by), FOUR(4, by))
-#define TURN16(v, by) __builtin_shufflevector(v, v, FOUR(0, by), FOUR(4, by), FOUR(8, by), FOUR(12, by))
+/* A vector with each lane moved @by lanes on, cyclically. */
+#define LANE(i, by)     (((i) + (by)) % LANES)
+#define FOUR(i, by)     LANE(i, by), LANE(i + 1, by), LANE(i + 2, by), LANE(i + 3, by)
+#define ROTATE4(v, by)  __builtin_shufflevector(v, v, FOUR(0, by))
+#define ROTATE8(v, by)  __builtin_shufflevector(v, v, FOUR(0, by), FOUR(4, by))
+#define ROTATE16(v, by) __builtin_shufflevector(v, v, FOUR(0, by), FOUR(4, by), FOUR(8, by), FOUR(12, by))
 
-/* Every lane becomes what comes of all of them. */
-#define ACROSS(v, join)                                  \
+/* Combine all lanes: every lane becomes the result. */
+#define REDUCE_LANES(v, combine)                         \
 	do {                                             \
 		if (LANES > 8)                           \
-			(v) = join(v, TRANSPOSED(v, 8)); \
+			(v) = combine(v, ROTATED(v, 8)); \
 		if (LANES > 4)                           \
-			(v) = join(v, TRANSPOSED(v, 4)); \
-		(v) = join(v, TRANSPOSED(v, 2));         \
-		(v) = join(v, TRANSPOSED(v, 1));         \
+			(v) = combine(v, ROTATED(v, 4)); \
+		(v) = combine(v, ROTATED(v, 2));         \
+		(v) = combine(v, ROTATED(v, 1));         \
 	} while (0)
 
 static inline vector plus(vector a, vector b)
@@ -134,8 +133,8 @@ static inline vector plus(vector a, vector b)
 	return a + b;
 }
 
-/* What is not less (or the NaN, if one is) lane by lane. */
-static inline vector upper(vector most, vector number)
+/* The maximum, lane by lane; NaN if one is. */
+static inline vector maximum(vector most, vector number)
 {
 	return choose(~(number <= most) & (most == most), number, most);
 }

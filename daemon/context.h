@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Context: what there is one of in the daemon and what more than one folder needs.
+ *
+ * The server (daemon/loop) makes it, owns it and hands it down; a session, a binding and a job keep a pointer to
+ * it. It has no libuv handle: code below the loop asks the loop for something through `events`, which lead upward.
+ *
+ * Everything here belongs to the loop thread, except for what is marked otherwise. */
+#ifndef DAEMON_CONTEXT_H
+#define DAEMON_CONTEXT_H
+
+#include "config/config.h"
+#include "daemon/base/helper.h"
+#include "daemon/base/reply.h"
+#include "daemon/model/backends.h"
+#include "daemon/model/fallback.h"
+#include "daemon/model/repository.h"
+#include "daemon/queue/queues.h"
+#include "daemon/queue/stuck.h"
+#include "runtime/base/list.h"
+
+#include <stdatomic.h>
+
+struct inf_binding;
+struct inf_quota;
+
+/* The requests to the loop that the context's users can make. */
+struct inf_context_events {
+	void *self;
+	/* Call inf_repository_poll soon, which also reaps the helper, and inf_requests_move_idle. Any thread. */
+	void (*notify)(void *self);
+	/* The last reference on @binding is gone: free it on the loop thread (inf_binding_free). Any thread. */
+	void (*defer_free)(void *self, struct inf_binding *binding);
+	/* A session wants inf_session_attend: a reply waits to be sent, or could not be sent. Any thread. */
+	void (*want_attention)(void *self);
+	/* A request ended with BACKEND_CRASHED: look for backends that were given up. Any thread. */
+	void (*backend_crashed)(void *self);
+	/* Another request is likely to come before @until_ns: poll without sleeping until then. */
+	void (*poll_until)(void *self, uint64_t until_ns);
+	/* A request may expire at @deadline_ns. */
+	void (*expect_deadline)(void *self, uint64_t deadline_ns);
+	/* A descriptor was closed for which no user could be charged: accepting clients may go on. */
+	void (*resume_accepting)(void *self);
+};
+
+struct inf_context {
+	struct inf_config config;
+	struct et_log log; /* any thread */
+	struct inf_context_events events;
+
+	struct inf_quota *quota;
+	struct inf_backends backends;
+	struct inf_queues queues; /* cpu first; any thread once they are started */
+	struct inf_stuck_workers stuck;
+	struct inf_helper *helper;
+	struct et_platform_store *store; /* NULL: packed weights are not kept */
+	struct inf_repository *repository;
+	struct inf_fallback fallback;
+
+	struct et_list_node sessions; /* of struct inf_session */
+	uint32_t n_sessions;
+	uint64_t n_sessions_made;
+	uint64_t started_ns;
+	bool is_draining; /* no new clients and requests */
+
+	/* For the packet that is being decoded and for the reply that is being sent. */
+	struct inf_codec request_codec;
+	uint8_t packet[INF_MAX_PACKET + 1];
+	struct inf_reply_buffer reply;
+
+	/* Any thread. */
+	_Atomic(bool) has_idle_methods; /* a Method that waits to move to another model may be idle */
+	_Atomic(uint32_t) n_unanswered; /* requests from their submission until their reply is sent */
+	_Atomic(uint64_t) n_requests, n_failed, copied_bytes;
+};
+
+/* Count a request that was answered. Any thread. */
+static inline void inf_context_count(struct inf_context *context, bool is_success, uint64_t copied_bytes)
+{
+	atomic_fetch_add_explicit(&context->n_requests, 1, memory_order_relaxed);
+	if (!is_success)
+		atomic_fetch_add_explicit(&context->n_failed, 1, memory_order_relaxed);
+	if (copied_bytes)
+		atomic_fetch_add_explicit(&context->copied_bytes, copied_bytes, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Open: how a client gets a model.
+ *
+ * An open goes through these steps:
+ *     fast     a READY model matches: done at once
+ *     scan     find the model's files and inspect what each needs        (helper's thread)
+ *     choose   take the first variant left that can run. If a model of that file and method exists, wait for it; else
+ *              load it (load.c): Plan, room in the memory budget, instances on a worker of each queue
+ * and back to choose when the load has failed, with the reason noted. Any number of opens may wait for one load.
+ *
+ * Steps that run elsewhere own what they need. An open that is cancelled meanwhile is marked and ends when its step
+ * comes back, which a step that has not begun does at once: until then it uses what its user is charged for. A
+ * client's own program is inspected and loaded on a thread of its user's: its files may lie in a file system that
+ * never answers, and its backend may hang until its load_timeout. Other users' models do not wait for that, nor
+ * does memory being freed.
+ *
+ * What must always be true: choose runs on the loop, from the top of a poll or a client's request, and starts no
+ * other open; done is called once. A file is the same file if device, inode, size and times are equal: a model
+ * whose file was replaced is loaded anew by the next scan (when no READY model matches, or an administrator loads
+ * it), while its clients keep the old one (replaced.c). Uploaded programs are shared within a user only: a user's
+ * program that harms its backend harms that user's process of the backend. */
+#include "daemon/model/repository_internal.h"
+#include "daemon/base/text.h"
+#include "ipc/channel.h"
+#include "runtime/base/checked.h"
+#include "runtime/platform/platform.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- ending an open ------------------------------------------------------------------------------- */
+
+/* Closing may take as long as reading does: on the helper's thread where there is a choice. */
+static void close_own_files(struct inf_open_state *state)
+{
+	if (state->fd >= 0)
+		close(state->fd);
+	inf_close_fds(state->data_fds, state->n_data_fds);
+	state->fd = -1;
+	state->n_data_fds = 0;
+}
+
+static void free_state(struct inf_open_state *state)
+{
+	et_list_remove(&state->node);
+	inf_model_unref(state->awaiting);
+	for (uint32_t i = 0; i < state->variants.n; i++) {
+		inf_repository_release_async(state->repository, state->variants.items[i].program, NULL, 0, NULL, NULL);
+		state->variants.items[i].program = NULL;
+	}
+	inf_variants_deinit(&state->variants);
+	close_own_files(state);
+	free(state);
+}
+
+static void finish(struct inf_open_state *state, enum inf_status status, const char *error, struct inf_model *model)
+{
+	struct inf_open *open = state->open;
+	char text[1000];
+	if (model)
+		inf_model_ref(model);
+	open->state = NULL;
+	inf_text(text, sizeof(text), "%s", error ? error : "");
+	free_state(state);
+	open->done(open, status, text, model);
+	inf_model_unref(model);
+}
+
+void inf_open_post(struct inf_open_state *state, struct inf_work *work)
+{
+	if (state->is_uploaded)
+		inf_helper_post_for_user(state->repository->o.helper, work, state->whose);
+	else
+		inf_helper_post(state->repository->o.helper, work, state->whose);
+}
+
+/* --- choosing ------------------------------------------------------------------------------------- */
+
+static void note_tried(struct inf_open_state *state, const struct inf_variant *v, enum inf_load_failure failure,
+	const char *reason)
+{
+	size_t n = strlen(state->tried);
+	state->n_failures[failure]++;
+	state->last_failure = failure;
+	if (v->method[0] && (!state->refused || v->n_others > state->refused->n_others))
+		state->refused = v;
+	inf_text(state->tried + n, sizeof(state->tried) - n, "%s%s: %s", n ? "; " : "", v->file ? v->file : v->path,
+		reason);
+}
+
+/* The model of that file and method that is loaded, being loaded or FAILED; NULL: there is none. @program: NULL, or
+ * only a model of this very Program. A model that is LOADING has no Program yet and matches; it is checked again
+ * when it is loaded. */
+static struct inf_model *find_model(struct inf_repository *r, const struct inf_file_id *file,
+	const struct inf_data_ids *data, const char *method, uint64_t tenant, const struct et_program *program)
+{
+	struct et_list_node *node, *after;
+	ET_LIST_FOR_EACH(node, after, &r->models) {
+		struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
+		if (inf_file_id_equal(&s->file, file) && inf_data_ids_equal(&s->data, data) &&
+			strcmp(s->method, method) == 0 && s->tenant == tenant &&
+			(!program || !s->program || s->program == program) &&
+			(inf_model_is_loaded(s) || inf_model_is_loading(s) || s->state == INF_MODEL_FAILED))
+			return s;
+	}
+	return NULL;
+}
+
+/* Keep @text about @method; "": about the model as a whole. */
+static void diagnose(const struct inf_open_state *state, const char *method, const char *text, bool is_refusal,
+	uint32_t n_others)
+{
+	const struct inf_load_diagnostic diagnostic = { state->model, state->variants.version, method, text, is_refusal,
+		n_others };
+	inf_load_diagnostics_note(&state->repository->diagnostics, &diagnostic);
+}
+
+/* What the client is answered when no variant can run. */
+static enum inf_status failure_status(const struct inf_open_state *state)
+{
+	const uint32_t *n = state->n_failures;
+	if (state->last_failure == INF_LOAD_FAILURE_NO_MEMORY)
+		return INF_RESOURCE_EXHAUSTED;
+	if (n[INF_LOAD_FAILURE_DOWN])
+		return INF_BACKEND_CRASHED;
+	if (n[INF_LOAD_FAILURE_MISSING] && !n[INF_LOAD_FAILURE_BROKEN] && !n[INF_LOAD_FAILURE_NO_MEMORY])
+		return INF_UNIMPLEMENTED;
+	return INF_FAILED_PRECONDITION;
+}
+
+static void give_up(struct inf_open_state *state)
+{
+	const struct inf_variant *v = state->refused;
+	bool is_method_alone = v && v->n_others; /* other methods of its program may run */
+	char error[1000];
+	if (!state->is_uploaded && !state->wants_backend)
+		diagnose(state, is_method_alone ? v->method : "", state->tried, true,
+			is_method_alone ? v->n_others : 0);
+	if (state->backend[0] && state->variants.n) {
+		inf_text(error, sizeof(error), "no variant of model '%s' can run on '%s': %s", state->model,
+			state->backend, state->tried);
+	} else if (state->is_uploaded) {
+		inf_text(error, sizeof(error), "%s",
+			state->tried); /* it begins with the client's name for the program */
+	} else if (is_method_alone) {
+		inf_text(error, sizeof(error), "method '%s' of model '%s' can't be run: %s", v->method, state->model,
+			state->tried);
+	} else {
+		inf_text(error, sizeof(error), "model '%s' can't be loaded: %s", state->model, state->tried);
+	}
+	et_logf(state->repository->o.log, ET_LOG_WARNING, "%s", error);
+	finish(state, failure_status(state), error, NULL);
+}
+
+static void refuse_method(struct inf_open_state *state, const struct et_program *program)
+{
+	size_t n = 0;
+	char names[200] = "", error[400];
+	for (uint32_t i = 0; i < et_program_n_methods(program) && n < sizeof(names); i++)
+		n += inf_text(names + n, sizeof(names) - n, "%s%s", i ? ", " : "",
+			et_program_method_at(program, i)->name);
+	inf_text(error, sizeof(error), "model '%s' has no method '%s'; it has: %s", state->model,
+		state->method[0] ? state->method : "forward", names);
+	finish(state, INF_NOT_FOUND, error, NULL);
+}
+
+/* @s is loaded and is what @state gets: note for which later opens it is the right one, and finish. */
+static void grant(struct inf_open_state *state, const struct inf_variant *v, struct inf_model *s)
+{
+	struct inf_repository *r = state->repository;
+	const char *default_method = inf_default_method(v->program);
+	s->is_default_method = s->is_default_method || !state->method[0] ||
+			       (default_method && strcmp(default_method, s->method) == 0);
+	s->is_preferred = s->is_preferred || !state->backend[0];
+	if (state->open->beside)
+		s->is_replaced = s->is_replaced || state->open->beside->is_replaced;
+	else if (!state->is_uploaded)
+		inf_repository_note_found(state, s);
+	if (v->note[0])
+		note_tried(state, v, INF_LOAD_FAILURE_NONE, v->note);
+	if (!s->is_uploaded && !state->wants_backend) {
+		diagnose(state, "", state->tried, false, 0);
+		diagnose(state, s->method, "", false, 0);
+	}
+	finish(state, INF_OK, NULL, s);
+	inf_repository_unload_replaced(r);
+}
+
+static void choose(struct inf_open_state *state)
+{
+	struct inf_repository *r = state->repository;
+	while (state->next < state->variants.n) {
+		struct inf_variant *v = &state->variants.items[state->next];
+		if (!v->program) {
+			note_tried(state, v, v->failure, v->reason);
+			state->next++;
+			continue;
+		}
+		const char *method = state->method[0] ? state->method : inf_default_method(v->program);
+		if (!method || !et_program_find_method(v->program, method)) {
+			refuse_method(state, v->program);
+			return;
+		}
+		struct inf_model *s = find_model(r, &v->id, &state->variants.data_ids, method, state->tenant,
+			state->open->beside ? v->program : NULL);
+		uint32_t n_crashes = 0;
+		if (s && s->state == INF_MODEL_FAILED && s->n_crashes == 1 &&
+			!inf_load_failure_is_transient(s->failure)) {
+			/* The run of another model may have crashed the backend: try once more. */
+			n_crashes = s->n_crashes;
+			et_list_remove(&s->node);
+			s = inf_model_unref(s);
+		}
+		if (s && s->state == INF_MODEL_FAILED) {
+			note_tried(state, v, s->failure, s->reason);
+			state->next++;
+			continue;
+		}
+		if (!s && !(s = inf_load_start(state, v, method, n_crashes))) {
+			finish(state, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory", NULL);
+			return;
+		}
+		if (inf_model_is_loading(s)) {
+			s->scan = s->scan > state->scan ? s->scan : state->scan;
+			state->awaiting = inf_model_ref(s);
+			return;
+		}
+		grant(state, v, s);
+		return;
+	}
+	give_up(state);
+}
+
+void inf_opens_model_loaded(void *self, struct inf_model *model)
+{
+	struct inf_repository *r = self;
+	struct et_list_node *node, *after;
+	inf_model_ref(model);
+	if (model->state == INF_MODEL_READY)
+		inf_repository_keep(r, model);
+	ET_LIST_FOR_EACH(node, after, &r->opens) {
+		struct inf_open_state *state = ET_CONTAINER_OF(node, struct inf_open_state, node);
+		if (state->awaiting != model)
+			continue;
+		state->awaiting = inf_model_unref(state->awaiting);
+		choose(state);
+		after = r->opens.next; /* choose may have ended any open; those that wait no more are passed over */
+	}
+	if (inf_model_is_loaded(model) && !model->n_methods)
+		model->last_used_ns = et_platform_now_ns(NULL);
+	/* An uploaded program that no open waited for, or was granted, is charged to no user: it goes. */
+	if (inf_model_is_loaded(model) && !model->n_methods && model->is_uploaded)
+		inf_model_unload(model);
+	/* A model's own fault is remembered until its files change or an administrator loads it again. */
+	if (model->state == INF_MODEL_FAILED && (model->is_uploaded || inf_load_failure_is_transient(model->failure)) &&
+		!et_list_is_empty(&model->node)) {
+		et_list_remove(&model->node);
+		inf_model_unref(model);
+	}
+	inf_model_unref(model);
+}
+
+/* --- scanning ------------------------------------------------------------------------------------- */
+
+static void scan_run(struct inf_work *work)
+{
+	struct inf_open_state *state = ET_CONTAINER_OF(work, struct inf_open_state, work);
+	if (atomic_load_explicit(&state->is_cancelled, memory_order_relaxed)) {
+		close_own_files(state);
+		return;
+	}
+	struct inf_inspect_options options = {
+		.cache_dir = state->cache_dir[0] ? state->cache_dir : NULL,
+		.store = state->repository->o.store,
+		.registry = state->repository->o.registry,
+		.config = state->repository->o.config, /* its order of backends never changes while the daemon runs */
+		.backend = state->backend,
+		.method = state->method,
+		.options = &state->options,
+		.tenant = state->tenant,
+		.counts_others = !state->is_uploaded,
+	};
+	state->scan = atomic_fetch_add_explicit(&state->repository->n_looks, 1, memory_order_relaxed) + 1;
+	if (!state->is_uploaded)
+		inf_variants_find(&state->variants, state->folder, state->model, state->version);
+	inf_variants_inspect(&state->variants, &options);
+	close_own_files(state);
+}
+
+/* Answer with the models or versions that there are. An inf_scan_fn. */
+static void refuse_absent(void *arg, int rc, const struct inf_variants *models, size_t n)
+{
+	struct inf_open_state *state = arg;
+	char names[400] = "", error[1000];
+	size_t n_names = 0;
+	bool is_other_version = false;
+	for (size_t i = 0; i < n && n_names < sizeof(names); i++) {
+		if (!models[i].n)
+			continue;
+		if (strcmp(models[i].model, state->model) == 0) {
+			is_other_version = true;
+			n_names = 0;
+			names[0] = '\0';
+			for (size_t j = i;
+				j < n && n_names < sizeof(names) && strcmp(models[j].model, state->model) == 0; j++)
+				n_names += inf_text(names + n_names, sizeof(names) - n_names, "%s%s",
+					n_names ? ", " : "", models[j].version);
+			break;
+		}
+		if (i == 0 || strcmp(models[i].model, models[i - 1].model))
+			n_names += inf_text(names + n_names, sizeof(names) - n_names, "%s%s", n_names ? ", " : "",
+				models[i].model);
+	}
+	if (is_other_version)
+		inf_text(error, sizeof(error), "model '%s' has no version '%s'; there are: %s", state->model,
+			state->version, names);
+	else if (inf_is_scarcity(rc))
+		inf_text(error, sizeof(error), "the models' folder can't be read now: %s", strerror(-rc));
+	else if (rc < 0)
+		inf_text(error, sizeof(error), "no model '%s'; the models' folder can't be read: %s", state->model,
+			strerror(-rc));
+	else
+		inf_text(error, sizeof(error), "no model '%s'; available models: %s", state->model,
+			n_names ? names : "none");
+	finish(state, inf_is_scarcity(rc) ? INF_RESOURCE_EXHAUSTED : INF_NOT_FOUND, error, NULL);
+}
+
+/* A folder of the model may hold files, but this process may not read it. */
+static void refuse_denied(struct inf_open_state *state)
+{
+	char error[INF_CONFIG_PATH_MAX + 600];
+	inf_text(error, sizeof(error), "model '%s' can't be loaded: %s: Permission denied to user %lu", state->model,
+		state->variants.denied, (unsigned long)geteuid());
+	et_logf(state->repository->o.log, ET_LOG_WARNING, "%s", error);
+	finish(state, INF_FAILED_PRECONDITION, error, NULL);
+}
+
+static void scan_done(struct inf_work *work)
+{
+	struct inf_open_state *state = ET_CONTAINER_OF(work, struct inf_open_state, work);
+	struct inf_repository *r = state->repository;
+	r->n_busy--;
+	state->is_suspended = false;
+	if (state->is_cancelled) {
+		finish(state, INF_CANCELLED, "it was cancelled", NULL);
+	} else if (r->is_closing) {
+		finish(state, INF_UNAVAILABLE, "inferd is shutting down", NULL);
+	} else if (state->is_unloaded) {
+		char error[400];
+		inf_text(error, sizeof(error), "model '%s' was unloaded meanwhile; try again", state->model);
+		finish(state, INF_UNAVAILABLE, error, NULL);
+	} else if (state->variants.rc < 0) {
+		refuse_absent(state, state->variants.rc, NULL, 0);
+	} else if (!state->variants.n && state->variants.denied) {
+		refuse_denied(state);
+	} else if (!state->variants.n) {
+		inf_repository_note_absent(state);
+		state->is_suspended = true;
+		inf_repository_scan(r, refuse_absent, state);
+	} else {
+		if (state->variants.denied)
+			et_logf(r->o.log, ET_LOG_WARNING, "model %s: %s is not searched: Permission denied to user %lu",
+				state->model, state->variants.denied, (unsigned long)geteuid());
+		choose(state);
+	}
+}
+
+/* Make the client's own program the only variant. False: no memory. */
+static bool take_own_files(struct inf_open_state *state, const struct inf_open *open)
+{
+	struct inf_variants *own = &state->variants;
+	own->items = calloc(1, sizeof(*own->items));
+	own->data = calloc(ET_PLATFORM_MAX_DATA, sizeof(*own->data));
+	if (!own->items || !own->data)
+		return false;
+	struct inf_variant *v = &own->items[0];
+	own->n = 1;
+	v->fd = open->fd;
+	v->id = open->file;
+	inf_text(v->path, sizeof(v->path), "%s", state->model[0] ? state->model : "(your own)");
+	v->file = v->path;
+	own->data_ids = open->data;
+	for (uint32_t i = 0; i < open->data.n; i++) {
+		own->data[i].fd = open->data_fds[i];
+		inf_text(own->data[i].path, sizeof(own->data[i].path), "data file %u", i + 1);
+	}
+	return true;
+}
+
+/* Make the file of @beside the only variant. False: no memory. */
+static bool take_beside(struct inf_open_state *state, const struct inf_model *beside)
+{
+	struct inf_variants *only = &state->variants;
+	only->items = calloc(1, sizeof(*only->items));
+	if (!only->items)
+		return false;
+	struct inf_variant *v = &only->items[0];
+	only->n = 1;
+	only->data_ids = beside->data;
+	v->fd = -1;
+	v->id = beside->file;
+	inf_text(v->path, sizeof(v->path), "%s", beside->path);
+	v->file = v->path;
+	inf_text(v->label, sizeof(v->label), "%s", beside->backend);
+	v->program = et_program_ref(beside->program);
+	const struct et_method_spec *meant = et_program_find_method(v->program,
+		state->method[0] ? state->method : NULL);
+	inf_text(v->method, sizeof(v->method), "%s", meant ? meant->name : "");
+	/* no diagnostics are kept of an uploaded program, and it may have millions of operators */
+	if (!state->is_uploaded)
+		v->n_others = inf_count_other_methods(state->repository->o.registry, v->program, meant);
+	inf_text(only->model, sizeof(only->model), "%s", beside->model);
+	inf_text(only->version, sizeof(only->version), "%s", beside->version);
+	return true;
+}
+
+/* NULL: no memory. */
+static struct inf_open_state *state_new(struct inf_repository *r, struct inf_open *open)
+{
+	bool is_uploaded = open->fd >= 0 || (open->beside && open->beside->is_uploaded);
+	const struct inf_config_model *section = is_uploaded ? NULL : inf_config_find_model(r->o.config, open->model);
+	struct inf_open_state *state = calloc(1, sizeof(*state));
+	if (!state)
+		return NULL;
+	et_list_init(&state->node);
+	state->repository = r;
+	state->open = open;
+	state->fd = open->fd;
+	state->is_uploaded = is_uploaded;
+	state->tenant = open->tenant;
+	state->whose = open->whose;
+	memcpy(state->data_fds, open->data_fds, sizeof(state->data_fds));
+	state->n_data_fds = open->data.n;
+	inf_text(state->model, sizeof(state->model), "%s", open->model);
+	inf_text(state->version, sizeof(state->version), "%s", open->version);
+	inf_text(state->method, sizeof(state->method), "%s", open->method);
+	inf_text(state->backend, sizeof(state->backend), "%s",
+		open->backend[0] ? open->backend
+		: section        ? section->backend
+				 : "");
+	state->wants_backend = open->backend[0];
+	if (section)
+		state->options = section->options;
+	et_list_append(&r->opens, &state->node);
+	return state;
+}
+
+/* The READY model that @state asks for; NULL: its files must be scanned. */
+static struct inf_model *find_match(const struct inf_repository *r, const struct inf_open_state *state)
+{
+	for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
+		struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
+		if (s->state == INF_MODEL_READY && !s->is_uploaded && !s->is_replaced &&
+			strcmp(s->model, state->model) == 0 &&
+			(state->version[0] ? strcmp(s->version, state->version) == 0 : s->is_newest) &&
+			(state->method[0] ? strcmp(s->method, state->method) == 0 : s->is_default_method) &&
+			(state->backend[0] ? strcmp(s->backend, state->backend) == 0 : s->is_preferred))
+			return s;
+	}
+	return NULL;
+}
+
+/* A model of the folder: refused, or READY already. False: its files must be scanned. */
+static bool is_answered_at_once(struct inf_open_state *state, bool must_scan)
+{
+	struct inf_repository *r = state->repository;
+	char error[700];
+	const char *bad = !inf_model_name_is_valid(state->open->model)                          ? state->open->model
+			  : state->version[0] && !inf_model_name_is_valid(state->open->version) ? state->open->version
+												: NULL;
+	if (bad) {
+		inf_text(error, sizeof(error),
+			"'%s' can't be the name of a model or version: it must not be empty, contain "
+			"'/' or begin with '.'",
+			bad);
+		finish(state, INF_INVALID_ARGUMENT, error, NULL);
+		return true;
+	}
+	if (inf_repository_is_unloading(r, state->model)) {
+		inf_text(error, sizeof(error), "model '%s' is being unloaded; try again when it is gone", state->model);
+		finish(state, INF_UNAVAILABLE, error, NULL);
+		return true;
+	}
+	struct inf_model *s = must_scan ? NULL : find_match(r, state);
+	if (s)
+		finish(state, INF_OK, NULL, s);
+	return s;
+}
+
+static void begin_scan(struct inf_open_state *state)
+{
+	struct inf_repository *r = state->repository;
+	inf_text(state->cache_dir, sizeof(state->cache_dir), "%s", r->o.config->cache);
+	inf_text(state->folder, sizeof(state->folder), "%s", r->o.config->models);
+	state->work.run = scan_run;
+	state->work.done = scan_done;
+	state->is_suspended = true;
+	r->n_busy++;
+	inf_open_post(state, &state->work);
+}
+
+void inf_repository_open(struct inf_repository *r, struct inf_open *open)
+{
+	struct inf_open_state *state = state_new(r, open);
+	open->state = state;
+	if (!state) {
+		if (open->fd >= 0)
+			close(open->fd);
+		inf_close_fds(open->data_fds, open->data.n);
+		open->done(open, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory", NULL);
+	} else if (r->is_closing) {
+		finish(state, INF_UNAVAILABLE, "inferd is shutting down", NULL);
+	} else if (open->beside ? !take_beside(state, open->beside) : open->fd >= 0 && !take_own_files(state, open)) {
+		finish(state, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory", NULL);
+	} else if (open->beside) {
+		choose(state);
+	} else if (open->fd >= 0 || !is_answered_at_once(state, open->must_scan)) {
+		begin_scan(state);
+	}
+}
+
+void inf_repository_cancel(struct inf_repository *r, struct inf_open *open)
+{
+	struct inf_open_state *state = open->state;
+	if (!state)
+		return;
+	atomic_store_explicit(&state->is_cancelled, true, memory_order_relaxed);
+	if (!state->is_suspended)
+		finish(state, INF_CANCELLED, "it was cancelled", NULL);
+}
+
+/* Opens that wait for a load go on: the unload waits for that load, too. */
+bool inf_opens_forget(struct inf_repository *r, const char *model)
+{
+	bool has_any = false;
+	for (struct et_list_node *node = r->opens.next; node != &r->opens; node = node->next) {
+		struct inf_open_state *state = ET_CONTAINER_OF(node, struct inf_open_state, node);
+		if (state->is_uploaded || !state->is_suspended || strcmp(state->model, model) != 0)
+			continue;
+		state->is_unloaded = has_any = true;
+	}
+	return has_any;
+}
+
+void inf_opens_end(struct inf_repository *r)
+{
+	struct et_list_node *node, *after;
+	ET_LIST_FOR_EACH(node, after, &r->opens)
+		finish(ET_CONTAINER_OF(node, struct inf_open_state, node), INF_UNAVAILABLE, "inferd is shutting down",
+			NULL);
+}

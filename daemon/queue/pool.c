@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The calls of a pool.
+ *
+ * The loop thread can run a short request itself (an inline run): it takes an idle worker out of the idle list, so
+ * that no caller wakes that one, uses the worker's thread sets, and puts the worker back. Cores are handed out as
+ * if the worker had run the request. The worker may wake all the same (for a task, say), so its thread sets are
+ * lent under the lock, and a worker whose sets are lent waits for them. An inline run yields after QUICK_MAX_NS, so
+ * that the loop is soon back at its other work.
+ *
+ * What must always be true: if a request can be taken and a worker is idle, a wake-up is on its way, because every
+ * change of the scheduler's state ends with inf_pool_unlock. The lock is never held across a run, a callback
+ * (except the one of inf_pool_check, which only looks) or a system call other than the lock's own. */
+#include "daemon/queue/pool_internal.h"
+
+#include "daemon/base/thread.h"
+#include "runtime/base/checked.h"
+#include "runtime/platform/platform.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { QUICK_MAX_NS = 50 * 1000 };
+
+/* --- the lock ------------------------------------------------------------------------------------- */
+
+/* Under the lock: remove an idle worker that can take a request from the idle list; the caller wakes it after it has
+ * dropped the lock. NULL: there is none. */
+static struct inf_pool_thread *pick_idle(struct inf_pool *pool)
+{
+	struct inf_pool_thread *first = &pool->threads[0];
+	atomic_store_explicit(&pool->n_waiting, pool->sched.n_waiting, memory_order_relaxed);
+	uint32_t priority_class = 0;
+	while (priority_class < INF_N_CLASSES && et_list_is_empty(&pool->sched.classes[priority_class]))
+		priority_class++;
+	atomic_store_explicit(&pool->best_class, priority_class, memory_order_relaxed);
+
+	if (!inf_sched_has_work(&pool->sched, true) || et_list_is_empty(&pool->idle))
+		return NULL;
+	struct inf_pool_thread *t = NULL;
+	if (inf_sched_has_work(&pool->sched, false))
+		t = ET_CONTAINER_OF(pool->idle.next, struct inf_pool_thread, idle);
+	else if (!et_list_is_empty(&first->idle))
+		t = first;
+	if (t)
+		et_list_remove(&t->idle);
+	return t;
+}
+
+void inf_pool_unlock(struct inf_pool *pool)
+{
+	struct inf_pool_thread *t = pick_idle(pool);
+	pthread_mutex_unlock(&pool->lock);
+	if (t)
+		inf_pool_thread_wake(t);
+}
+
+void inf_pool_disown(struct inf_item *item)
+{
+	atomic_store_explicit(&item->owner, NULL, memory_order_relaxed);
+}
+
+void inf_pool_settle(struct inf_pool *pool, struct inf_item *item, enum inf_segment_end end, uint64_t used_ns,
+	uint64_t charged_ns, uint64_t now_ns)
+{
+	uint64_t cores = item->is_all_cores ? pool->n_threads : 1;
+	inf_sched_leave(&pool->sched, item, charged_ns * cores);
+	pool->busy_ns += used_ns * cores;
+	if (end == INF_SEGMENT_ENDED) {
+		pool->n_completed++;
+		inf_sched_end_of_stream_item(&pool->sched, item, now_ns);
+	} else if (end == INF_SEGMENT_AGAIN) {
+		inf_sched_resubmit(&pool->sched, item, now_ns);
+		return;
+	}
+	inf_pool_disown(item);
+}
+
+/* --- starting and ending -------------------------------------------------------------------------- */
+
+int inf_pool_new(struct inf_pool **ret_pool, const struct inf_pool_options *options,
+	const struct inf_pool_events *events, struct et_diag *diag)
+{
+	struct inf_pool *pool = calloc(1, sizeof(*pool));
+	if (!pool || !(pool->threads = calloc(options->n_workers, sizeof(*pool->threads)))) {
+		free(pool);
+		et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "out of memory");
+		return -ENOMEM;
+	}
+	pool->options = *options;
+	pool->events = *events;
+	pool->n_threads = options->n_workers;
+	pool->has_all_cores = options->has_all_cores && options->n_workers > 1;
+	pthread_mutex_init(&pool->lock, NULL);
+	pthread_cond_init(&pool->changed, NULL);
+	et_list_init(&pool->idle);
+	atomic_store(&pool->best_class, INF_N_CLASSES);
+	pool->inline_worker.pool = pool;
+	pool->inline_worker.reply.fd = -1;
+	pthread_mutex_init(&pool->inline_worker.lock, NULL);
+	pthread_cond_init(&pool->inline_worker.changed, NULL);
+	inf_codec_init(&pool->inline_worker.reply.codec, options->allocator);
+	struct inf_sched_options sched = { options->n_workers, pool->has_all_cores, options->age_ns };
+	inf_sched_init(&pool->sched, &sched);
+
+	int rc = 0;
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < pool->n_threads; i++) {
+		et_list_init(&pool->threads[i].idle);
+		et_list_init(&pool->threads[i].tasks);
+		pthread_mutex_init(&pool->threads[i].worker.lock, NULL);
+		pthread_cond_init(&pool->threads[i].worker.changed, NULL);
+		pool->threads[i].worker.pool = pool;
+		pool->threads[i].worker.index = i;
+	}
+	for (; n < pool->n_threads && rc == 0; n++) {
+		char name[16];
+		if (options->queue.kind == ET_QUEUE_CPU)
+			snprintf(name, sizeof(name), "cpu-%u", n % 1000);
+		else
+			snprintf(name, sizeof(name), "%s%u-%u", et_queue_kind_name(options->queue.kind),
+				options->queue.device % 100, n % 1000);
+		rc = inf_thread_start(&pool->threads[n].id, inf_pool_thread_main, &pool->threads[n], name);
+		pool->threads[n].has_thread = rc == 0;
+	}
+	if (rc < 0) {
+		n--;
+		et_fail(diag, ET_E_INTERNAL, "can't start a thread: %s", strerror(-rc));
+	}
+	pthread_mutex_lock(&pool->lock);
+	while (pool->n_started < n)
+		pthread_cond_wait(&pool->changed, &pool->lock);
+	bool has_failed = pool->n_failed > 0;
+	pthread_mutex_unlock(&pool->lock);
+	for (uint32_t i = 0; i < n && has_failed; i++)
+		if (pool->threads[i].diag.text[0])
+			et_fail(diag, ET_E_INTERNAL, "worker %u: %s", i, pool->threads[i].diag.text);
+	if (rc < 0 || has_failed) {
+		inf_pool_free(pool);
+		return rc < 0 ? rc : -EIO;
+	}
+	*ret_pool = pool;
+	return 0;
+}
+
+struct inf_pool *inf_pool_free(struct inf_pool *pool)
+{
+	if (!pool)
+		return NULL;
+	pthread_mutex_lock(&pool->lock);
+	pool->is_stopping = true;
+	pthread_mutex_unlock(&pool->lock);
+	for (uint32_t i = 0; i < pool->n_threads; i++) {
+		if (!pool->threads[i].has_thread)
+			continue;
+		inf_pool_thread_wake(&pool->threads[i]);
+		pthread_join(pool->threads[i].id, NULL);
+	}
+	for (uint32_t i = 0; i < pool->n_threads; i++) {
+		pthread_mutex_destroy(&pool->threads[i].worker.lock);
+		pthread_cond_destroy(&pool->threads[i].worker.changed);
+	}
+	pthread_mutex_destroy(&pool->inline_worker.lock);
+	pthread_cond_destroy(&pool->inline_worker.changed);
+	inf_codec_deinit(&pool->inline_worker.reply.codec);
+	pthread_cond_destroy(&pool->changed);
+	pthread_mutex_destroy(&pool->lock);
+	free(pool->threads);
+	free(pool);
+	return NULL;
+}
+
+struct et_queue_id inf_pool_queue(const struct inf_pool *pool)
+{
+	return pool->options.queue;
+}
+
+void inf_pool_cancel(struct inf_pool *pool, struct et_run *run)
+{
+	for (uint32_t i = 0; i < pool->n_threads; i++) {
+		struct inf_worker *worker = &pool->threads[i].worker;
+		pthread_mutex_lock(&worker->lock);
+		if (worker->is_pending && worker->pending == run)
+			et_run_cancel(run);
+		pthread_mutex_unlock(&worker->lock);
+	}
+}
+
+uint32_t inf_pool_n_workers(const struct inf_pool *pool)
+{
+	return pool->n_threads;
+}
+
+uint32_t inf_pool_n_plan_workers(const struct inf_pool *pool)
+{
+	return pool->n_threads + pool->has_all_cores;
+}
+
+/* --- requests and tasks --------------------------------------------------------------------------- */
+
+void inf_pool_submit(struct inf_pool *pool, struct inf_item *item)
+{
+	uint64_t now_ns = et_platform_now_ns(NULL);
+	pthread_mutex_lock(&pool->lock);
+	atomic_store_explicit(&item->owner, pool, memory_order_relaxed);
+	inf_sched_submit(&pool->sched, item, now_ns);
+	inf_pool_unlock(pool);
+}
+
+/* Under the lock: borrow the thread sets of the idle worker that slept longest; NULL: the request had better be
+ * queued. */
+static struct inf_pool_thread *borrow_worker(struct inf_pool *pool)
+{
+	if (pool->sched.n_waiting || pool->sched.is_all_cores_running || et_list_is_empty(&pool->idle))
+		return NULL;
+	struct inf_pool_thread *t = ET_CONTAINER_OF(pool->idle.prev, struct inf_pool_thread, idle);
+	if (!et_list_is_empty(&t->tasks))
+		return NULL;
+	et_list_remove(&t->idle);
+	t->is_lent = true;
+	return t;
+}
+
+/* Under the lock. A worker rarely waits for its thread sets; if none waits, the broadcast is no system call. */
+static void return_worker(struct inf_pool *pool, struct inf_pool_thread *t)
+{
+	t->is_lent = false;
+	et_list_append(&pool->idle, &t->idle);
+	pthread_cond_broadcast(&pool->changed);
+}
+
+static bool inline_worker_should_yield(void *self)
+{
+	struct inf_pool *pool = self;
+	return et_platform_now_ns(NULL) >= pool->inline_until_ns;
+}
+
+bool inf_pool_submit_quick(struct inf_pool *pool, struct inf_item *item)
+{
+	struct inf_worker *inline_worker = &pool->inline_worker;
+	uint64_t began_ns = et_platform_now_ns(NULL);
+	item->prefers_single_core = true;
+	pthread_mutex_lock(&pool->lock);
+	struct inf_pool_thread *t = borrow_worker(pool);
+	atomic_store_explicit(&item->owner, pool, memory_order_relaxed);
+	inf_sched_submit(&pool->sched, item, began_ns);
+	struct inf_item *taken = t ? inf_sched_take(&pool->sched, false, began_ns) : NULL;
+	if (!taken) { /* no idle worker, or the request waits behind another one of its stream */
+		if (t)
+			return_worker(pool, t);
+		inf_pool_unlock(pool);
+		return false;
+	}
+	pthread_mutex_unlock(&pool->lock);
+
+	pool->inline_until_ns = began_ns + QUICK_MAX_NS;
+	inline_worker->index = t->worker.index;
+	inline_worker->single_core = t->worker.single_core;
+	inline_worker->single_core.should_yield = inline_worker_should_yield;
+	inline_worker->single_core.yield_self = pool;
+	atomic_store_explicit(&t->priority_class, taken->priority_class, memory_order_relaxed);
+	atomic_store_explicit(&t->busy_since_ns, began_ns, memory_order_relaxed);
+	enum inf_segment_end end = pool->events.run(pool->events.self, taken, inline_worker);
+	atomic_store_explicit(&t->busy_since_ns, 0, memory_order_relaxed);
+	et_pool_reset(&t->scratch);
+
+	uint64_t now_ns = et_platform_now_ns(NULL);
+	pthread_mutex_lock(&pool->lock);
+	inf_pool_settle(pool, taken, end, now_ns - began_ns, now_ns - began_ns, now_ns);
+	return_worker(pool, t);
+	inf_pool_unlock(pool);
+	if (end == INF_SEGMENT_ENDED)
+		pool->events.finished(pool->events.self, taken, inline_worker);
+	else if (end == INF_SEGMENT_LEFT)
+		pool->events.left(pool->events.self, taken, inline_worker);
+	return true;
+}
+
+bool inf_pool_remove(struct inf_pool *pool, struct inf_item *item)
+{
+	uint64_t now_ns = et_platform_now_ns(NULL);
+	pthread_mutex_lock(&pool->lock);
+	/* an item of another queue is not read: that queue's lock is not held */
+	bool is_out = atomic_load_explicit(&item->owner, memory_order_relaxed) == pool &&
+		      inf_sched_remove(&pool->sched, item, now_ns);
+	if (is_out)
+		inf_pool_disown(item);
+	inf_pool_unlock(pool);
+	return is_out;
+}
+
+/* Under the lock: the earliest future deadline of the waiting requests, and of the running ones, which may wait
+ * again by then, here or in another queue. */
+static uint64_t next_deadline(const struct inf_pool *pool, uint64_t now_ns)
+{
+	uint64_t next_ns = inf_sched_next_deadline(&pool->sched);
+	for (uint32_t i = 0; i < pool->n_threads; i++) {
+		const struct inf_item *item = pool->threads[i].item;
+		if (item && item->deadline_ns > now_ns && item->deadline_ns < next_ns)
+			next_ns = item->deadline_ns;
+	}
+	return next_ns;
+}
+
+struct inf_item *inf_pool_take_expired(struct inf_pool *pool, uint64_t *ret_next_ns)
+{
+	uint64_t now_ns = et_platform_now_ns(NULL);
+	pthread_mutex_lock(&pool->lock);
+	struct inf_item *item = inf_sched_take_expired(&pool->sched, now_ns);
+	if (item)
+		inf_pool_disown(item);
+	*ret_next_ns = next_deadline(pool, now_ns);
+	inf_pool_unlock(pool);
+	return item;
+}
+
+void inf_pool_end_of_stream_item(struct inf_pool *pool, struct inf_item *item)
+{
+	uint64_t now_ns = et_platform_now_ns(NULL);
+	pthread_mutex_lock(&pool->lock);
+	inf_sched_end_of_stream_item(&pool->sched, item, now_ns);
+	inf_pool_unlock(pool);
+}
+
+struct inf_worker *inf_pool_worker(struct inf_pool *pool, uint32_t worker)
+{
+	return &pool->threads[worker].worker;
+}
+
+void inf_pool_post(struct inf_pool *pool, uint32_t worker, struct inf_task *task)
+{
+	struct inf_pool_thread *t = &pool->threads[worker];
+	pthread_mutex_lock(&pool->lock);
+	et_list_append(&t->tasks, &task->node);
+	atomic_store_explicit(&t->has_tasks, true, memory_order_relaxed);
+	et_list_remove(&t->idle);
+	inf_pool_unlock(pool);
+	inf_pool_thread_wake(t);
+}
+
+bool inf_pool_take_back(struct inf_pool *pool, uint32_t worker, struct inf_task *task)
+{
+	struct inf_pool_thread *t = &pool->threads[worker];
+	pthread_mutex_lock(&pool->lock);
+	bool is_there = !et_list_is_empty(&task->node);
+	et_list_remove(&task->node);
+	atomic_store_explicit(&t->has_tasks, !et_list_is_empty(&t->tasks), memory_order_relaxed);
+	inf_pool_unlock(pool);
+	return is_there;
+}
+
+void inf_pool_stats(struct inf_pool *pool, struct inf_pool_stats *ret_stats)
+{
+	pthread_mutex_lock(&pool->lock);
+	*ret_stats = (struct inf_pool_stats){ pool->sched.n_running, pool->sched.n_waiting + pool->sched.n_blocked,
+		pool->busy_ns, pool->n_completed };
+	pthread_mutex_unlock(&pool->lock);
+}
+
+/* Since when @t has been in the same instruction; 0: it is idle. */
+static uint64_t busy_since(struct inf_pool_thread *t, uint64_t now_ns)
+{
+	uint64_t since_ns = atomic_load_explicit(&t->busy_since_ns, memory_order_relaxed);
+	uint32_t n_steps = atomic_load_explicit(&t->n_steps, memory_order_relaxed);
+	if (n_steps != t->seen_steps) { /* the run goes on */
+		t->seen_steps = n_steps;
+		t->seen_ns = now_ns;
+	}
+	return since_ns && since_ns < t->seen_ns ? t->seen_ns : since_ns;
+}
+
+void inf_pool_check(struct inf_pool *pool,
+	void (*look)(void *self, struct inf_item *item, uint32_t worker, uint64_t since_ns), void *self)
+{
+	uint64_t now_ns = et_platform_now_ns(NULL);
+	pthread_mutex_lock(&pool->lock);
+	for (uint32_t i = 0; i < pool->n_threads; i++) {
+		struct inf_pool_thread *t = &pool->threads[i];
+		uint64_t since_ns = busy_since(t, now_ns);
+		if (since_ns && (t->item || t->is_in_task))
+			look(self, t->item, i, since_ns);
+	}
+	inf_pool_unlock(pool);
+}
+
+void inf_pool_loosen(struct inf_pool *pool, uint64_t after_ns)
+{
+	uint64_t now_ns = et_platform_now_ns(NULL);
+	pthread_mutex_lock(&pool->lock);
+	uint64_t since_ns = busy_since(&pool->threads[0], now_ns);
+	if (pool->sched.is_all_cores_running && pool->sched.n_waiting && since_ns && now_ns > since_ns &&
+		now_ns - since_ns > after_ns)
+		inf_sched_single_core(&pool->sched);
+	inf_pool_unlock(pool);
+}

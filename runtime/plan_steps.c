@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* An upper bound on the work of one kernel call. The daemon runs a model on its loop thread only if no single call can
+ * take long.
+ *
+ * The bound needs no knowledge of the kernels: it comes from the largest sizes of the tensors alone (see
+ * et_plan_most_steps). It is coarse on purpose, and must never be too low. It says nothing about delegate calls. */
+#include "runtime/base/checked.h"
+#include "runtime/plan_internal.h"
+
+/* The tensors of one instruction, at their largest sizes. */
+struct operands {
+	const struct et_plan *plan;
+	size_t n_any; /* elements of the largest tensor of the method */
+	size_t n_largest, n_others;
+	bool computes;
+};
+
+static size_t n_elements(const struct et_plan *plan, uint32_t value_index)
+{
+	const struct et_value_spec *value = &plan->spec->values[value_index];
+	size_t size = value->tag == ET_TAG_TENSOR ? et_scalar_size(value->tensor->type) : 0;
+	return size ? value->tensor->n_bytes / size : 0;
+}
+
+static void add_operand(void *arg, uint32_t value_index, unsigned access)
+{
+	struct operands *r = arg;
+	const struct et_value_spec *value = &r->plan->spec->values[value_index];
+	if (value->tag != ET_TAG_TENSOR) {
+		if (!et_add(r->n_others, 1, &r->n_others))
+			r->n_others = SIZE_MAX;
+		return;
+	}
+	const struct et_plan_value *plan_value = &r->plan->values[value_index];
+	/* a moved value, or a dynamic view, may refer to a larger tensor than its own spec says */
+	bool is_any = plan_value->is_moved || (plan_value->is_view && value->tensor->dynamism != ET_STATIC);
+	size_t n = is_any ? r->n_any : n_elements(r->plan, value_index);
+	size_t other = n < r->n_largest ? n : r->n_largest;
+	if (n > r->n_largest)
+		r->n_largest = n;
+	if (!et_add(r->n_others, other, &r->n_others) || !et_add(r->n_others, 1, &r->n_others))
+		r->n_others = SIZE_MAX;
+	r->computes = r->computes || ((access & ET_ACCESS_WRITE) && !(access & ET_ACCESS_VIEW));
+}
+
+/* A kernel makes each element of its outputs from each element of its inputs about once at most: matmul from a row
+ * and a column, a convolution from a window and the weights, a mean from all elements. So it takes at most (elements
+ * of the outputs) times (elements of the inputs) steps. We do not ask which tensors are outputs: the product is
+ * largest with the largest tensor on one side and all others on the other. Kernels that write only a scalar or make
+ * a view read headers or a single element. */
+size_t et_plan_most_steps(const struct et_plan *plan)
+{
+	size_t n_any = 0, most = 0;
+	for (uint32_t i = 0; i < plan->spec->n_values; i++) {
+		size_t n = n_elements(plan, i);
+		n_any = n > n_any ? n : n_any;
+	}
+	for (uint32_t i = 0; i < plan->spec->n_instructions; i++) {
+		const struct et_plan_instruction *instruction = &plan->instructions[i];
+		struct operands r = { .plan = plan, .n_any = n_any };
+		size_t n = 0;
+		if (instruction->op != ET_OP_KERNEL)
+			continue;
+		if (plan->operators[instruction->index].kernel->is_elsewhere)
+			return SIZE_MAX;
+		et_plan_visit(plan, instruction, ET_ACCESS_READ | ET_ACCESS_WRITE | ET_ACCESS_VIEW, add_operand, &r);
+		if (r.computes && !et_mul(r.n_largest, r.n_others, &n))
+			return SIZE_MAX;
+		most = n > most ? n : most;
+	}
+	return most;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A worker's part of a Plan: the instances of its delegates.
+ *
+ * A delegate instance is made on one worker's threads and may be used on that worker only. So a Plan has an array of
+ * instances for each worker. Each worker makes and frees its own, on its own thread.
+ *
+ * What must always be true: other threads read only is_prepared. et_plan_prepare releases it after the instances are
+ * complete, and readers acquire it.
+ *
+ * Instances of stateful delegates are not here. They belong to a Method (method.c). */
+#include "runtime/plan_internal.h"
+
+enum et_status et_plan_make_workers(struct et_plan *plan, uint32_t n_workers, struct et_diag *diag)
+{
+	plan->workers = ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_worker, n_workers);
+	if (!plan->workers)
+		return et_plan_no_memory(diag);
+	plan->n_workers = n_workers;
+	for (uint32_t i = 0; i < n_workers; i++) {
+		struct et_plan_worker *worker = &plan->workers[i];
+		worker->thread_sets = ET_POOL_NEW_ARRAY(&plan->pool, struct et_worker_threads *,
+			plan->registry->n_backends);
+		worker->instances = ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_instance, plan->spec->n_delegates);
+		if (!worker->thread_sets || !worker->instances)
+			return et_plan_no_memory(diag);
+	}
+	return ET_OK;
+}
+
+static void free_instances(struct et_plan *plan, struct et_plan_worker *worker)
+{
+	for (uint32_t i = 0; i < plan->spec->n_delegates; i++) {
+		struct et_plan_instance *instance = &worker->instances[i];
+		if (instance->instance)
+			instance->ops->instance_free(instance->instance);
+		instance->instance = NULL;
+	}
+}
+
+bool et_plan_needs_instances(const struct et_plan *plan, struct et_worker_threads *const *thread_sets)
+{
+	for (uint32_t i = 0; i < plan->spec->n_delegates && thread_sets; i++) {
+		const struct et_plan_delegate *delegate = &plan->delegates[i];
+		if (delegate->model && !delegate->info.is_stateful && thread_sets[delegate->backend])
+			return true;
+	}
+	return false;
+}
+
+enum et_status et_plan_prepare(struct et_plan *plan, uint32_t worker_index,
+	struct et_worker_threads *const *thread_sets, struct et_diag *diag)
+{
+	if (worker_index >= plan->n_workers || et_plan_is_prepared(plan, worker_index))
+		return et_fail(diag, ET_E_INVALID_STATE, "worker %u %s", worker_index,
+			worker_index < plan->n_workers ? "was prepared already" : "does not exist");
+	struct et_plan_worker *worker = &plan->workers[worker_index];
+	for (size_t b = 0; b < plan->registry->n_backends; b++)
+		worker->thread_sets[b] = thread_sets ? thread_sets[b] : NULL;
+	for (uint32_t i = 0; i < plan->spec->n_delegates; i++) {
+		const struct et_plan_delegate *delegate = &plan->delegates[i];
+		struct et_plan_instance *instance = &worker->instances[i];
+		if (!delegate->model || delegate->info.is_stateful || !worker->thread_sets[delegate->backend])
+			continue;
+		instance->ops = delegate->ops;
+		enum et_status status = delegate->ops->instance_new(delegate->model,
+			worker->thread_sets[delegate->backend], &instance->instance, diag);
+		if (status) {
+			instance->instance = NULL;
+			free_instances(plan, worker);
+			return et_fail(diag, status, "%s: no instance for delegate %u: %s", plan->spec->delegates[i].id,
+				i, et_status_text(status));
+		}
+	}
+	/* release: pairs with the acquire in et_plan_is_prepared */
+	atomic_store_explicit(&worker->is_prepared, true, memory_order_release);
+	return ET_OK;
+}
+
+static bool has_fixed_sizes(const struct et_method_spec *spec, const struct et_instruction_spec *call)
+{
+	for (uint32_t i = 0; i < call->n_args; i++) {
+		const struct et_value_spec *value = &spec->values[call->args[i]];
+		if (value->tag == ET_TAG_TENSOR && value->tensor->dynamism != ET_STATIC)
+			return false;
+	}
+	return true;
+}
+
+void et_plan_warm(struct et_plan *plan, uint32_t worker_index)
+{
+	const struct et_method_spec *spec = plan->spec;
+	if (!et_plan_is_prepared(plan, worker_index))
+		return;
+	for (uint32_t i = 0; i < spec->n_instructions; i++) {
+		const struct et_instruction_spec *call = &spec->instructions[i];
+		if (call->op != ET_OP_DELEGATE)
+			continue;
+		const struct et_plan_instance *instance = &plan->workers[worker_index].instances[call->index];
+		bool is_worth_it = has_fixed_sizes(spec, call) ||
+				   plan->delegates[call->index].info.instance_bytes <= ET_PLAN_WARM_BYTES;
+		if (instance->instance && instance->ops->instance_warm && is_worth_it)
+			instance->ops->instance_warm(instance->instance);
+	}
+}
+
+bool et_plan_is_prepared(const struct et_plan *plan, uint32_t worker_index)
+{
+	/* acquire: pairs with the release in et_plan_prepare */
+	return worker_index < plan->n_workers &&
+	       atomic_load_explicit(&plan->workers[worker_index].is_prepared, memory_order_acquire);
+}
+
+void et_plan_release(struct et_plan *plan, uint32_t worker_index)
+{
+	if (!et_plan_is_prepared(plan, worker_index))
+		return;
+	free_instances(plan, &plan->workers[worker_index]);
+	atomic_store_explicit(&plan->workers[worker_index].is_prepared, false, memory_order_release);
+}
