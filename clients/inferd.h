@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libinferd: talk to inferd from a C program.
+/* libinferd: run ExecuTorch models through the inference daemon inferd, from a C program.
  *
  *     struct inferd *d = NULL;
  *     struct inferd_method *m = NULL;
@@ -8,19 +8,34 @@
  *         inferd_bind(m, &b) < 0)
  *             errx(1, "%s", inferd_error(d));
  *     float *in = inferd_input(b, 0), *out = inferd_output(b, 0);
- *     ... fill in ...
+ *     ... write the input to in ...
  *     if (inferd_infer(b, NULL) < 0)
  *             errx(1, "%s", inferd_error(d));
- *     ... use out ...
+ *     ... read the output from out; change the input and infer again ...
  *     inferd_close(d);
  *
- * Tensors lie in memory shared with the daemon and are never copied. Everything belongs to its connection and dies
- * with it; closing a part earlier is fine. A connection and everything on it is used by one thread at a time; use as
- * many connections as you like. No call but inferd_infer, inferd_wait, inferd_method_reset and those
- * that open something ever blocks.
+ * Four objects:
+ *     struct inferd           a connection to the daemon
+ *     struct inferd_method    one opened method of a model, with its own state if the model is stateful
+ *     struct inferd_region    memory shared with the daemon
+ *     struct inferd_binding   the memory of a Method's inputs and outputs; requests run on a binding
  *
- * Return values: 0 or more is success; negative is an enum inferd_status negated, and inferd_error has the sentence.
- * Options may be NULL; where they are not, their struct_size must be set. */
+ * Memory: inputs and outputs lie in memory shared with the daemon. The library never copies a tensor.
+ *
+ * Ownership: a connection owns its Methods, regions and bindings. inferd_close frees all of them; freeing one earlier
+ * is fine. Functions that close or free something accept NULL. Pointers that a function returns are borrowed.
+ *
+ * Threads: use a connection and everything on it from one thread at a time. A program may have any number of
+ * connections.
+ *
+ * Blocking: inferd_infer and inferd_wait block until the daemon answers, and so does each call that opens, makes,
+ * imports, binds or resets something. All others return at once.
+ *
+ * Answers: functions that return int return 0 or more on success. On failure they return a negated enum inferd_status,
+ * inferd_error has a sentence for people, and *ret keeps its old value (inferd_open is the one exception).
+ *
+ * Options: NULL means the defaults. A caller that passes options sets struct_size to the sizeof of the struct, so that
+ * later versions of the library can add members; members that are zero have their defaults. */
 #ifndef INFERD_H
 #define INFERD_H
 
@@ -34,25 +49,26 @@ extern "C" {
 
 #define INFERD_API __attribute__((visibility("default")))
 
+/* Functions return these negated. libinferd(3) says for each what helps. */
 enum inferd_status {
 	INFERD_OK = 0,
-	INFERD_CANCELLED = 1,
-	INFERD_UNKNOWN = 2,
-	INFERD_INVALID_ARGUMENT = 3,
-	INFERD_NOT_FOUND = 5,
-	INFERD_PERMISSION_DENIED = 7,
-	INFERD_RESOURCE_EXHAUSTED = 8,
-	INFERD_FAILED_PRECONDITION = 9,
-	INFERD_UNIMPLEMENTED = 12,
-	INFERD_INTERNAL = 13,
-	INFERD_UNAVAILABLE = 14,
-	INFERD_BUSY = 32,
-	INFERD_MISSED_DEADLINE = 33,
-	INFERD_STATE_LOST = 34,
-	INFERD_BACKEND_CRASHED = 35,
-	INFERD_DISCONNECTED = 64, /* the daemon is not there, or closed the connection */
+	INFERD_CANCELLED = 1,           /* by inferd_cancel, or its Method or binding was closed */
+	INFERD_UNKNOWN = 2,             /* the daemon gives no better reason */
+	INFERD_INVALID_ARGUMENT = 3,    /* a wrong tensor, shape, offset, name or option */
+	INFERD_NOT_FOUND = 5,           /* no such model, version or method */
+	INFERD_PERMISSION_DENIED = 7,   /* the socket or inferd.conf does not allow it to this user */
+	INFERD_RESOURCE_EXHAUSTED = 8,  /* a limit of inferd.conf is reached, or memory ran out */
+	INFERD_FAILED_PRECONDITION = 9, /* the model cannot be loaded, memory cannot be shared, a Method is closed */
+	INFERD_UNIMPLEMENTED = 12,      /* the model needs an operator or a backend that the daemon lacks */
+	INFERD_INTERNAL = 13,           /* a run failed, or the library and the daemon disagree */
+	INFERD_UNAVAILABLE = 14,        /* the daemon shuts down, or the model was unloaded: open the Method again */
+	INFERD_BUSY = 32,               /* a request is in flight on this binding, or the Method is being reset */
+	INFERD_MISSED_DEADLINE = 33,    /* the request's timeout passed before it ended */
+	INFERD_STATE_LOST = 34,         /* an earlier request was cut short: reset the Method */
+	INFERD_BACKEND_CRASHED = 35,    /* the process of the backend died; the daemon starts it again */
+	INFERD_DISCONNECTED = 64,       /* the daemon does not run, or closed the connection: open another one */
 };
-/* "invalid argument", … Never NULL. */
+/* The name of @status, which may be negated: "invalid argument". Never NULL. Any thread. */
 INFERD_API const char *inferd_status_text(int status);
 
 struct inferd;
@@ -62,148 +78,184 @@ struct inferd_binding;
 
 /* ---- connection ---- */
 
-/* @socket: a path; NULL means $INFERD_SOCKET, else /run/inferd/inferd.sock. *ret is set even on failure (so that
- * inferd_error can say why), unless memory ran out; close it then too. */
+/* Connect to the daemon. @socket is a path; NULL means $INFERD_SOCKET, else /run/inferd/inferd.sock.
+ * On failure *ret is set, too, so that inferd_error(*ret) can say why; close it then with inferd_close. Only where
+ * memory ran out is *ret NULL.
+ * Answers: INFERD_DISCONNECTED (no daemon listens there), INFERD_PERMISSION_DENIED, INFERD_RESOURCE_EXHAUSTED,
+ * INFERD_FAILED_PRECONDITION (the daemon speaks another protocol version). */
 INFERD_API int inferd_open(struct inferd **ret, const char *socket);
 struct inferd_open_options {
 	size_t struct_size;      /* sizeof(struct inferd_open_options) */
-	const char *socket;      /* as above */
-	const char *client_name; /* for `inferctl status`; NULL: the program's name */
-	/* This connection's part of its user's share of the accelerators, beside that user's other connections. 0, or
-	 * more than inferd.conf gives the user: as much as that. So one of a program's connections may be told to take
-	 * less than another, where the user has a weight above 1. */
+	const char *socket;      /* as for inferd_open */
+	const char *client_name; /* what `inferctl status` shows; NULL: the program's name */
+	/* The share of each queue that this connection gets beside other connections of the same user. 0 means the
+	 * user's whole weight in inferd.conf, and larger values count as that weight. Only a user whose weight is
+	 * above 1 can give one connection less than another. */
 	uint32_t weight;
 };
+/* The same with options. */
 INFERD_API int inferd_open_with(struct inferd **ret, const struct inferd_open_options *options);
-/* Ends every request in flight without calling its callback. NULL is fine. Not from inside a callback. */
+/* Close the connection and free everything on it. Requests in flight end without a callback. Do not call it from inside
+ * a callback. */
 INFERD_API void inferd_close(struct inferd *d);
-/* Why the last failing call on this connection failed. Never NULL; valid until the next call. @d is NULL where memory
- * ran out in inferd_open. */
+/* Why the last failed call on this connection failed: one sentence for people. Never NULL; valid until the next call on
+ * the connection. @d may be NULL, which is what inferd_open leaves when memory runs out. */
 INFERD_API const char *inferd_error(const struct inferd *d);
 
 /* ---- Methods ---- */
 
 struct inferd_method_options {
 	size_t struct_size;  /* sizeof(struct inferd_method_options) */
-	const char *version; /* NULL: the newest */
-	const char *method;  /* NULL: the only one, or "forward" */
-	const char *backend; /* NULL: the daemon's order */
-	/* inferd_method_open_fd: the program's data files (`.ptd`, at most 15), in the order in which names are looked for;
-	 * passed as the program is. A model that the daemon serves has its own. */
+	const char *version; /* of the model; NULL: the newest. NULL for inferd_method_open_fd */
+	const char *method;  /* of the program; NULL: the only one, or "forward" */
+	const char *backend; /* NULL: the first one in the daemon's order that works */
+	/* For inferd_method_open_fd: file descriptors of the program's data files (`.ptd`, at most 15), in the order
+	 * in which they are searched for a tensor's name. They stay the caller's. The daemon finds the data files of
+	 * its own models by itself. */
 	const int *data_fds;
 	size_t n_data_fds;
-	/* Another Method of the same connection. The new one is of the same program, the very file, also if it is one of your
-	 * own, and has the same state: the buffers that ExecuTorch exported for the program's methods to share
-	 * (`share_mutable_buffers`), as a prefill and a decode step share their caches. Its model may then be NULL. */
+	/* For inferd_method_open: another Method of the same connection, also one of inferd_method_open_fd. The new
+	 * Method is one of the same program, from the same file, and both work on the same state: the buffers that
+	 * ExecuTorch exported with `share_mutable_buffers`. A prefill and a decode step share their caches like this.
+	 * @model may then be NULL. */
 	const struct inferd_method *share_with;
 };
 
-/* One client's instance of a model: state, if it has any, is this Method's alone, unless options->share_with says whose it is,
- * too; that takes two methods of one program that was exported so, else it answers INFERD_FAILED_PRECONDITION. Methods
- * that share may be closed in any order, and their requests run one at a time, in the order in which they were made; one that is
- * cut short may lose the state for all of them (INFERD_STATE_LOST). When a backend is given up they stay with it. @options
- * may be NULL. */
+/* Open a method of @model, which the daemon serves from its repository. The daemon loads the model now if no other
+ * client uses it. The state of a stateful model belongs to this Method alone, unless options->share_with is set.
+ *
+ * Methods that share state: their requests run one at a time, in the order in which they were started. A request
+ * that is cut short may lose the state for all of them (INFERD_STATE_LOST). They may be closed in any order. They
+ * stay with their backend when it is given up.
+ *
+ * Answers: INFERD_NOT_FOUND, INFERD_UNIMPLEMENTED (an operator or a backend is missing), INFERD_RESOURCE_EXHAUSTED,
+ * INFERD_FAILED_PRECONDITION (the model cannot be loaded, or share_with has no state to share). */
 INFERD_API int inferd_method_open(struct inferd *d, struct inferd_method **ret, const char *model,
 	const struct inferd_method_options *options);
-/* The same for a program of your own: @fd is a `.pte` or `.bpte`, a regular file or a memfd open for reading; it stays
- * yours, its position is neither used nor moved. The daemon works on a private copy, which clients that pass the same
- * unchanged file share and which goes with the last of their Methods. @name is your word for it, in `inferctl status`
- * and in messages; NULL is fine. @options->version must be NULL. */
+/* Open a method of a program that the client brings along. @fd is a `.pte` or `.bpte`: a regular file or a memfd,
+ * open for reading. It stays the caller's and may be closed after this call; the file position is neither used nor
+ * moved. The daemon works on a private copy. Clients that pass the same unchanged file share the copy, which goes
+ * when the last of their Methods is closed. @name is shown by `inferctl status` and in messages; it may be NULL. */
 INFERD_API int inferd_method_open_fd(struct inferd *d, struct inferd_method **ret, int fd, const char *name,
 	const struct inferd_method_options *options);
-/* Its bindings can only be unbound after this. */
+/* Close the Method. Requests in flight on its bindings end with INFERD_CANCELLED. Its bindings stay until inferd_unbind
+ * or inferd_close, and accept no request any more. */
 INFERD_API void inferd_method_close(struct inferd_method *m);
-/* Back to the initial state, for streams that begin anew; what it shares, for all who share it. No request may be in flight,
- * of these neither. */
+/* Put the state back to its initial values, for a new sequence. State that is shared is reset for all Methods that
+ * share it. INFERD_BUSY if a request of this Method, or of one that shares its state, is in flight. */
 INFERD_API int inferd_method_reset(struct inferd_method *m);
 
 enum { INFERD_MAX_DIMS = 16 };
 
 struct inferd_tensor_info {
-	const char *name; /* "input_0" */
-	/* "FP32", "INT64", … or, if is_scalar, "INT", "DOUBLE", "BOOL", or "None": an argument that the program leaves out
-	 * (None, or a word), so that there is nothing to set, or an output that is nothing; or an output's "String" */
+	const char *name; /* "input_0", "output_1" */
+	/* A tensor: "FP32", "FP16", "BF16", "INT8", "INT64", "BOOL", ...
+	 * A scalar (is_scalar): "INT", "DOUBLE" or "BOOL"; "None" for an input that the program leaves out (there is
+	 * nothing to set) and for an output without a value; "String" for an output that is a string
+	 * (inferd_output_text). */
 	const char *datatype;
 	size_t n_dims;
-	int64_t shape[INFERD_MAX_DIMS]; /* the upper bound where dynamic */
-	uint8_t dim_order
-		[INFERD_MAX_DIMS]; /* outermost to innermost: 0,1,2,3 is row-major NCHW, 0,2,3,1 channels-last */
-	size_t n_bytes;            /* at the largest */
-	bool is_dynamic;
-	bool is_scalar; /* a number, set with inferd_set_scalar */
+	int64_t shape[INFERD_MAX_DIMS]; /* in elements; the upper bounds if is_dynamic */
+	/* Dimensions from outermost to innermost: 0,1,2,3 is contiguous (NCHW), 0,2,3,1 is channels-last (NHWC). */
+	uint8_t dim_order[INFERD_MAX_DIMS];
+	size_t n_bytes;  /* of the tensor at its largest */
+	bool is_dynamic; /* its shape may differ from request to request */
+	bool is_scalar;  /* a number and no tensor: it has no memory; see inferd_set_scalar and inferd_output_scalar */
 };
 INFERD_API size_t inferd_n_inputs(const struct inferd_method *m);
 INFERD_API size_t inferd_n_outputs(const struct inferd_method *m);
 /* NULL if there is no such input or output. Valid as long as the Method. */
 INFERD_API const struct inferd_tensor_info *inferd_input_info(const struct inferd_method *m, size_t index);
 INFERD_API const struct inferd_tensor_info *inferd_output_info(const struct inferd_method *m, size_t index);
-/* The string that output @index is, whatever goes in, as of a method that tells a name; a NUL is behind its bytes, and may be
- * among them. NULL where it is none, or may be another each time, or is one of too many or too long to be told (256 KiB for
- * a Method). Valid as long as the Method. */
+/* The string that output @index always has, for instance of a method that returns a name. A NUL follows its last byte;
+ * the string may hold NULs, so use *ret_n_bytes. Valid as long as the Method.
+ * NULL (and 0) if the output is no string, if it may be another string each time, or if the strings of the Method are
+ * longer than 256 KiB together. */
 INFERD_API const char *inferd_output_text(const struct inferd_method *m, size_t index, size_t *ret_n_bytes);
+/* Whether the Method keeps state between requests (a KV cache, for instance), which inferd_method_reset resets. */
 INFERD_API bool inferd_method_is_stateful(const struct inferd_method *m);
-/* When it was opened. A model whose backend is given up after too many crashes goes on with another variant, and a Method
- * with it; one that was opened for a particular backend stays. */
+/* The backend and the version that the Method was opened with. When a backend is given up after too many crashes, the
+ * model's Methods go on with another variant, and this name does not change; a Method that was opened with
+ * options->backend or shares state stays with its backend. */
 INFERD_API const char *inferd_method_backend(const struct inferd_method *m);
 INFERD_API const char *inferd_method_version(const struct inferd_method *m);
 
 /* ---- regions ---- */
 
-/* Memory made by the daemon. */
+/* Make a region: the daemon allocates @n_bytes of shared memory and charges them to the user. */
 INFERD_API int inferd_region_new(struct inferd *d, struct inferd_region **ret, size_t n_bytes);
-/* Memory of your own: a memfd with F_SEAL_SHRINK and F_SEAL_GROW, or a dma-buf that the processor may map, as a camera
- * fills it; around each request the daemon keeps caches in step and waits for the device, up to 100 ms and no longer than
- * the request's deadline: ask when it is about to be done. @fd stays yours. */
+/* Share memory of your own with the daemon. @fd stays the caller's and may be closed after this call. It is one of
+ *     a memfd with the seals F_SEAL_SHRINK and F_SEAL_GROW, so that nobody can take pages away;
+ *     a dma-buf that the CPU may map, such as the buffer of a camera. Around each request the daemon synchronizes CPU
+ *     caches and waits until the device is done: up to 100 ms, and no longer than the request's timeout. So start the
+ *     request when the device is nearly done.
+ * Answers: INFERD_FAILED_PRECONDITION (a seal is missing, or the dma-buf cannot be mapped), INFERD_INVALID_ARGUMENT
+ * (the file is smaller than @n_bytes), INFERD_RESOURCE_EXHAUSTED. */
 INFERD_API int inferd_region_import(struct inferd *d, struct inferd_region **ret, int fd, size_t n_bytes);
+/* Where the region is mapped, and its size in bytes. The address is page-aligned and valid until inferd_region_free; a
+ * binding over the region keeps it mapped longer. */
 INFERD_API void *inferd_region_data(const struct inferd_region *r);
 INFERD_API size_t inferd_region_size(const struct inferd_region *r);
-/* Bindings over it keep it alive in the daemon until they go. */
+/* Free the region. Its memory stays until the last binding over it is gone. */
 INFERD_API void inferd_region_free(struct inferd_region *r);
 
 /* ---- bindings ---- */
 
-/* Bind all inputs and outputs to one fresh region made for the purpose. */
+/* Bind all inputs and outputs to one new region that belongs to the binding and starts as zeros. This is what most
+ * programs want; inferd_input and inferd_output say where the tensors lie. */
 INFERD_API int inferd_bind(struct inferd_method *m, struct inferd_binding **ret);
 
 struct inferd_slot {
-	struct inferd_region *region; /* NULL: an output that is not wanted, or a scalar */
-	size_t offset;                /* a multiple of 64 */
-	size_t n_bytes;               /* 0: what the info says */
+	struct inferd_region *region; /* NULL: a scalar, or an output that the program does not want */
+	size_t offset;                /* of the tensor in the region, in bytes; a multiple of 64 */
+	size_t n_bytes;               /* room for the tensor; 0: info->n_bytes, which is also the least */
 };
-/* Bind to regions of your choice; arrays as long as the Method has inputs and outputs. Outputs may lie
- * where inputs do, or other outputs: what comes out is then copied there at the end, in their order, or refused by a
- * Method that plans no memory to copy from. */
+/* Bind to regions that the caller has made or imported. @inputs and @outputs have as many entries as the Method has
+ * inputs and outputs; the arrays are not kept. Several bindings may use the same region.
+ * An output may overlap inputs and other outputs. The daemon then computes elsewhere and copies the outputs at the
+ * end of the request, in their order; a request fails with INFERD_INVALID_ARGUMENT where the program plans no memory
+ * for such an output. */
 INFERD_API int inferd_bind_slots(struct inferd_method *m, struct inferd_binding **ret, const struct inferd_slot *inputs,
 	const struct inferd_slot *outputs);
-/* Ends its request, if one is in flight, without calling the callback. */
+/* Free the binding. A request in flight is cancelled and ends without a callback. */
 INFERD_API void inferd_unbind(struct inferd_binding *b);
 
-/* The memory of an input or output; NULL if it has none. 64-byte aligned. */
+/* The memory of an input or output, 64-byte aligned and valid as long as the binding. NULL for a scalar, for an output
+ * without a region, and if there is no such input or output. Write inputs and read outputs while no request of this
+ * binding is in flight. */
 INFERD_API void *inferd_input(const struct inferd_binding *b, size_t index);
 INFERD_API void *inferd_output(const struct inferd_binding *b, size_t index);
-/* How many of the binding's tensors the daemon can't use where they lie (it makes one counted copy of each). */
+/* How many of the binding's tensors the daemon cannot use where they lie. It copies each of them once per request;
+ * `inferctl status` counts the bytes. */
 INFERD_API size_t inferd_n_copied(const struct inferd_binding *b);
 
-/* For dynamic inputs: the sizes of the next request. The data lies dense from the start of the input's memory. */
+/* Set the shape of a dynamic input, for the next request and those after it. No size may be negative, and the tensor
+ * may have no more elements than at its largest. The data lies dense from the start of the input's memory. An input
+ * whose shape was never set has its largest shape. For a static input @shape must be its shape. */
 INFERD_API int inferd_set_input_shape(struct inferd_binding *b, size_t index, const int64_t *shape, size_t n_dims);
-/* For scalar inputs; the value is converted to the input's kind. */
+/* Set a scalar input, for the next request and those after it. Each scalar input must be set before the first request.
+ * The value is converted to the input's datatype: towards zero for "INT", value != 0 for "BOOL".
+ * INFERD_INVALID_ARGUMENT for a tensor, for "None", and for a value outside the range of int64_t. */
 INFERD_API int inferd_set_scalar(struct inferd_binding *b, size_t index, double value);
 INFERD_API int inferd_set_scalar_int(struct inferd_binding *b, size_t index, int64_t value);
-/* The sizes that output @index had in the last request (before the first: at the largest); its rank, or negative. */
+/* Write the shape that output @index had in the last request to @shape and return its number of dimensions. Before the
+ * first request this is its largest shape. */
 INFERD_API int inferd_output_shape(const struct inferd_binding *b, size_t index, int64_t shape[INFERD_MAX_DIMS]);
-/* What output @index was in the last request: the datatype of its info, but of a scalar the kind that the program
- * answered, "INT", "DOUBLE", "BOOL" or "None", which the exporter does not always know before. NULL if there is no such
- * output. Valid as long as the Method. */
+/* The datatype of output @index in the last request. For a tensor this is the one of its info. For a scalar it is
+ * what the program returned, "INT", "DOUBLE", "BOOL" or "None", which the exporter does not always know in advance.
+ * NULL if there is no such output. Valid as long as the Method. */
 INFERD_API const char *inferd_output_datatype(const struct inferd_binding *b, size_t index);
-/* A scalar output of the last request. */
+/* The value of a scalar output in the last request. INFERD_INVALID_ARGUMENT if it was no number. */
 INFERD_API int inferd_output_scalar(const struct inferd_binding *b, size_t index, double *ret_value);
-/* The same without going through a double, which has fewer digits than an INT. Refuses a DOUBLE. */
+/* The same for "INT" and "BOOL" without rounding: a double has 53 bits, an INT has 64. INFERD_INVALID_ARGUMENT if it
+ * was a DOUBLE or no number. */
 INFERD_API int inferd_output_scalar_int(const struct inferd_binding *b, size_t index, int64_t *ret_value);
 
 /* ---- requests ---- */
 
-/* Realtime goes before interactive, that before batch and idle. Who may ask for realtime says inferd.conf; others are
- * answered INFERD_PERMISSION_DENIED. */
+/* REALTIME requests run before INTERACTIVE ones, those before BATCH, those before IDLE. inferd.conf says the highest
+ * priority of each user. A request that asks for more is answered INFERD_PERMISSION_DENIED; but INTERACTIVE, the
+ * default, is lowered to what the user may have. */
 enum inferd_priority {
 	INFERD_INTERACTIVE = 0,
 	INFERD_REALTIME = 1,
@@ -213,38 +265,48 @@ enum inferd_priority {
 struct inferd_request_options {
 	size_t struct_size; /* sizeof(struct inferd_request_options) */
 	enum inferd_priority priority;
-	uint64_t timeout_us; /* 0: none; late requests answer INFERD_MISSED_DEADLINE */
-	bool profile;        /* note how long each part of it takes: see inferd_last_profile */
+	uint64_t timeout_us; /* from the request's arrival at the daemon, then INFERD_MISSED_DEADLINE; 0: none */
+	bool profile;        /* measure each part of the request: see inferd_last_profile */
 };
 struct inferd_timing {
-	uint64_t queue_ns; /* waited in the daemon */
-	uint64_t run_ns;   /* computed */
+	uint64_t queue_ns; /* how long the request waited in the daemon */
+	uint64_t run_ns;   /* how long it computed */
 };
 
-/* Run and wait. @options may be NULL. */
+/* Run one request on the binding and wait for it. Reads the inputs and writes the outputs of the binding.
+ * Answers: INFERD_OK and then the outputs are valid; else each status of enum inferd_status is possible, and the
+ * outputs hold unspecified values. Callbacks of other bindings are not called here; they wait for inferd_dispatch. */
 INFERD_API int inferd_infer(struct inferd_binding *b, const struct inferd_request_options *options);
-/* The daemon's times for the binding's last request. */
+/* The daemon's times for the binding's last request. They mean something only if it succeeded. */
 INFERD_API void inferd_last_timing(const struct inferd_binding *b, struct inferd_timing *ret);
 
-/* Of the binding's last request, if options->profile was set and it went well: how long each instruction took and each
- * operator inside of delegates, as an ETDump, the file that ExecuTorch's Inspector reads. NULL if there is none, and
- * when the daemon had no memory for it. Valid until the binding's next request. */
+/* The profile of the binding's last request, if options->profile was set and the request succeeded: how long each
+ * instruction took and each operator inside of delegates. It is an ETDump, the file that ExecuTorch's Inspector
+ * reads. NULL (and 0) if there is none, also when the daemon or the library had no memory for it. Valid until the
+ * next request on the binding. */
 INFERD_API const void *inferd_last_profile(const struct inferd_binding *b, size_t *ret_n_bytes);
 
-/* @status: 0, or negative with inferd_error's sentence. Called by inferd_dispatch or inferd_wait; it may start the next
- * request. */
+/* A request that inferd_infer_async started has ended. @status is 0, or negative and inferd_error has the sentence.
+ * inferd_dispatch and inferd_wait call it, on their thread. It may start requests, on this binding too, and free
+ * bindings, regions and Methods; it must not close the connection. */
 typedef void (*inferd_done_fn)(struct inferd_binding *b, int status, void *userdata);
-/* Start; one request at a time on a binding (else INFERD_BUSY), many bindings at once. @done is wanted. */
+/* Start a request and return. @done is called exactly once for each call that returned 0, unless the binding or the
+ * connection is freed before. Each binding has one request in flight at a time (else INFERD_BUSY); a program that wants
+ * several makes several bindings. */
 INFERD_API int inferd_infer_async(struct inferd_binding *b, const struct inferd_request_options *options,
 	inferd_done_fn done, void *userdata);
-/* Ask the daemon to drop the binding's request; its callback still comes, perhaps with INFERD_CANCELLED. */
+/* Ask the daemon to drop the request in flight on this binding. The callback still comes: with INFERD_CANCELLED, or
+ * with the result if the request had ended already. 0 without a request in flight. */
 INFERD_API int inferd_cancel(struct inferd_binding *b);
-/* For any event loop: when this is readable (POLLIN), call inferd_dispatch. */
+/* A file descriptor for any event loop: whenever it is readable (POLLIN), call inferd_dispatch. It stays the
+ * library's and is valid until inferd_close. */
 INFERD_API int inferd_get_fd(const struct inferd *d);
-/* Handle what has arrived; calls callbacks; never blocks. The number of requests completed, or negative. */
+/* Handle everything that has arrived, and call the callbacks of the requests that have ended. Never blocks. Returns the
+ * number of callbacks called, or INFERD_DISCONNECTED (negated). */
 INFERD_API int inferd_dispatch(struct inferd *d);
-/* Block until something arrives (-1: for ever, else milliseconds), then dispatch. Where nothing is in flight, nothing
- * but the daemon's end arrives. */
+/* Block until something arrives, then dispatch; returns what inferd_dispatch returns, so 0 after @timeout_ms
+ * milliseconds or after a signal. @timeout_ms -1 waits without limit: without a request in flight, only the end of
+ * the daemon ends that wait. */
 INFERD_API int inferd_wait(struct inferd *d, int timeout_ms);
 
 #ifdef __cplusplus

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run inferd's tests, leg by leg, and sum them up.
+"""Run inferd's tests, leg by leg, and count the results.
 
 A leg is one build (a compiler, sanitizers, a cross file) and the meson suites
-that run on it. Builds stay in build-test/NAME, so that a second run only builds
-what changed. This runs inside Debian 13; `tools/test` is the command for people
-and for the gate.
+that run on it. Builds stay in build-test/NAME, so that a second run builds only
+what has changed. This runs inside Debian 13; people and the gate use `tools/test`.
 
 What must always be true:
-  - Every test that meson knows in a leg is counted exactly once, by what meson
-    wrote in its log of the leg: nothing that ran is left out of the sum.
-  - A leg that does not configure, does not build, is killed, or has no test at
-    all where everything was asked for, counts as a failure of its own.
-  - A skipped test is named with its reason, before the sum.
+  - Each test of a leg that meson lists is counted exactly once, by its result in
+    meson's log.
+  - A leg that does not configure or build, that is killed, or that has no test
+    although all tests were asked for, counts as one failure.
+  - Each skipped test is named with its reason, before the sum.
+  - Each step says when it begins, how far it is once a minute, and when it ends,
+    on a line of its own, so that a log shows what a run waits for. Building and
+    testing are reported and timed apart.
   - The last line on standard output is "N passed, N failed, N skipped".
 """
 
@@ -28,12 +30,13 @@ import subprocess
 import sys
 import time
 
-# The tree under test; another one only where this file itself is tested.
+# The tree under test. test_run.py sets another one.
 TOP = os.environ.get("INFERD_TEST_TOP") or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WORK = os.path.join(TOP, "build-test")
 CROSS = os.path.join(TOP, "tools", "cross", "aarch64.ini")
 
 LOG_LINES = 150  # of a failing test's log, from its end
+TICK_S = 60  # between two lines on how far a step is
 
 
 class Leg:
@@ -60,7 +63,7 @@ class Leg:
         return not suites & self.without
 
 
-RELEASE = ["-Doptimization=3"]  # what is installed is built so, and gcc warns of more then
+RELEASE = ["-Doptimization=3"]  # as installed; gcc also warns of more then
 LEGS = [
     Leg("lint", "the rules of the source tree", build="gcc", options=RELEASE, suites=["lint"]),
     Leg("gcc", "gcc, optimized: every suite", options=RELEASE, without=["lint", "fuzz"]),
@@ -84,8 +87,9 @@ class Sum:
     def __init__(self):
         self.passed = self.failed = 0
         self.skipped = []  # (leg, test, reason)
-        self.partly = []  # (leg, test, case passed over)
+        self.partly = []  # (leg, test, skipped case)
         self.failures = []  # (leg, test, what, log)
+        self.build_s = self.test_s = 0.0
 
     def line(self):
         return f"{self.passed} passed, {self.failed} failed, {len(self.skipped)} skipped"
@@ -106,15 +110,35 @@ def tail(text, n=LOG_LINES):
     return "\n".join(lines)
 
 
-def say(text, end="\n"):
-    print(text, end=end, flush=True)
+def say(text):
+    print(text, flush=True)
 
 
-def call(argv, log, env=None):
-    """Run @argv with everything it says in the file @log; its exit status."""
-    with open(log, "wb") as out:
-        return subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                              env=env, cwd=TOP).returncode
+def tell(text):
+    say("tools/test: " + text)
+
+
+def how_far(log):
+    """The last "[12/345]" of ninja or " 12/345" of meson in the file @log; empty if there is none."""
+    found = re.findall(r"(?m)^ *\[?(\d+)/(\d+)\b", read(log))
+    return f"{found[-1][0]} of {found[-1][1]}, " if found else ""
+
+
+def call(argv, log, env=None, what=None):
+    """Run @argv with its output in the file @log, and tell once a minute how far @what is. Returns the exit status."""
+    began = time.monotonic()
+    with open(log, "wb") as out, subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                                                  env=env, cwd=TOP) as child:
+        try:
+            while True:
+                try:
+                    return child.wait(TICK_S)
+                except subprocess.TimeoutExpired:
+                    if what:
+                        tell(f"{what}: {how_far(log)}{time.monotonic() - began:.0f} s so far")
+        except BaseException:  # a signal ends this run: the child must not go on
+            child.kill()
+            raise
 
 
 def read(path):
@@ -126,10 +150,10 @@ def read(path):
 
 
 def configure(leg, folder):
-    """Make @folder a build folder for @leg, anew where its recipe changed. None, or the log of a failure."""
+    """Make @folder a build folder for @leg, or make it again if its options changed. None, or the log of a failure."""
     argv = ["meson", "setup", folder, TOP, "--werror"] + leg.options
     env = dict(os.environ, CC=leg.cc)
-    # Flags from outside would make every machine test another thing.
+    # Flags of the environment would make each machine test another build.
     for name in ("CFLAGS", "CPPFLAGS", "LDFLAGS", "PKG_CONFIG_PATH"):
         env.pop(name, None)
     recipe = json.dumps([leg.cc, argv])
@@ -148,13 +172,13 @@ def configure(leg, folder):
 
 def compile_all(leg, folder, jobs):
     log = os.path.join(WORK, leg.build + "-build.log")
-    if call(["ninja", "-C", folder, "-k", "3", f"-j{jobs}", "all", "meson-test-prereq"], log):
+    if call(["ninja", "-C", folder, "-k", "3", f"-j{jobs}", "all", "meson-test-prereq"], log, what=f"building ({leg.build})"):
         return tail(complaints(read(log)))
     return None
 
 
 def complaints(text):
-    """What ninja said of the targets that failed; all of it where it does not say so."""
+    """The output of the targets that failed; all output if ninja names none."""
     kept, inside = [], False
     for line in text.splitlines():
         if line.startswith("FAILED: "):
@@ -167,7 +191,7 @@ def complaints(text):
 
 
 def reason_of(test):
-    """Why a test said it was skipped: its line that says so, or its last one."""
+    """Why a test was skipped: its line with "skip", or its last line."""
     lines = [line.strip() for line in (test.get("stdout", "") + "\n" + test.get("stderr", "")).splitlines()]
     lines = [line for line in lines if line]
     for line in lines:
@@ -177,40 +201,48 @@ def reason_of(test):
 
 
 def partly_skipped(test):
-    """The cases that a program passed over while others of it ran."""
+    """The skipped cases of a test program whose other cases ran."""
     text = test.get("stdout", "") + test.get("stderr", "")
     return sorted({line.split("]", 1)[1].strip() for line in text.splitlines()
                    if line.startswith("[  SKIPPED ]") and "test(s)" not in line})
 
 
-def run_leg(leg, args, total, built):
-    """Build and test one leg, adding to @total. What it found, in one line."""
+def build_leg(leg, args, total, built):
+    """Build @leg, once for all legs that share the build. Whether it builds."""
+    if leg.build in built:
+        if not built[leg.build]:
+            total.fail(leg.name, "the build", "does not build (as above)")
+        return built[leg.build]
     folder = os.path.join(WORK, leg.build)
-    if leg.build not in built:
-        say("building, ", end="")
-        log = configure(leg, folder)
-        if log is None:
-            log = compile_all(leg, folder, args.jobs)
-        built[leg.build] = log is None
-        if log is not None:
-            total.fail(leg.name, "the build", "does not build", log)
-            return "FAILED to build"
-    elif not built[leg.build]:
-        total.fail(leg.name, "the build", "does not build (as above)")
-        return "FAILED to build"
+    began = time.monotonic()
+    tell(f"building ({leg.build}) ...")
+    log = configure(leg, folder)
+    if log is None:
+        log = compile_all(leg, folder, args.jobs)
+    built[leg.build] = log is None
+    if log is not None:
+        total.fail(leg.name, "the build", "does not build", log)
+    seconds = time.monotonic() - began
+    total.build_s += seconds
+    tell(f"building ({leg.build}): {'done' if log is None else 'FAILED'} in {seconds:.0f} s")
+    return built[leg.build]
 
+
+def run_leg(leg, args, total):
+    """Run the tests of a leg that is built, adding to @total. The result in one line."""
+    folder = os.path.join(WORK, leg.build)
     tests = json.loads(subprocess.check_output(["meson", "introspect", "--tests", folder]))
     names = [t["name"] for t in tests if leg.wants(t)]
     if args.pattern:
         names = [n for n in names if fnmatch.fnmatch(n, args.pattern) or args.pattern in n]
         if not names:
-            return "nothing matches"
+            return "no test's name matches"
     elif not names:
         total.fail(leg.name, "the suites", f"no test at all in {', '.join(sorted(leg.suites)) or 'any suite'}")
         return "FAILED: no tests"
 
-    say("testing ", end="")
-    base = leg.name + ("-" + os.path.basename(leg.wrap) if leg.wrap else "")  # as meson calls them
+    tell(f"testing ({leg.name}): {len(names)} test{'' if len(names) == 1 else 's'} ...")
+    base = leg.name + ("-" + os.path.basename(leg.wrap) if leg.wrap else "")  # the name that meson gives
     results = os.path.join(folder, "meson-logs", base + ".json")
     if os.path.exists(results):
         os.unlink(results)
@@ -223,7 +255,7 @@ def run_leg(leg, args, total, built):
         argv += ["--no-suite", suite]
     if leg.wrap:
         argv += ["--wrap", leg.wrap]
-    status = call(argv + (names if args.pattern or leg.tests else []), log)
+    status = call(argv + (names if args.pattern or leg.tests else []), log, what=f"testing ({leg.name})")
 
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     seen = 0
@@ -252,7 +284,7 @@ def run_leg(leg, args, total, built):
 
 
 def add_host_results(total):
-    """Count what tools/test tried on the host before it came here: `ok NAME`, `not ok NAME`, `skip NAME: WHY`."""
+    """Count the tests that tools/test ran on the host before: `ok NAME`, `not ok NAME`, `skip NAME: WHY`."""
     path = os.path.join(WORK, "host.log")
     if not os.path.exists(path):
         return
@@ -272,7 +304,7 @@ def add_host_results(total):
         elif line.startswith("exit ") and not counts["failed"]:
             total.fail("tools", "the script", line, tail(text))
             counts["failed"] += 1
-    say("      tools    " + ", ".join(f"{n} {what}" for what, n in counts.items()))
+    tell("testing (tools): " + ", ".join(f"{n} {what}" for what, n in counts.items()))
 
 
 def report(total):
@@ -284,7 +316,7 @@ def report(total):
         say("\nFailed:")
         for leg, test, what, _ in total.failures:
             say(f"  {leg}: {test}: {what}")
-    # A leg more or less skips the same test for the same reason: one line each.
+    # Several legs skip the same test for the same reason: print one line.
     grouped = {}
     for leg, test, why in total.skipped:
         grouped.setdefault((test, why), []).append(leg)
@@ -296,7 +328,7 @@ def report(total):
     for leg, test, case in total.partly:
         cases.setdefault((test, case), []).append(leg)
     if cases:
-        say("\nCases passed over in tests that otherwise ran:")
+        say("\nSkipped cases of tests that ran:")
         for (test, case), legs in cases.items():
             say(f"  {test}: {case} ({', '.join(legs)})")
 
@@ -305,15 +337,15 @@ def main():
     names = ["tools"] + [leg.name for leg in LEGS]
     parser = argparse.ArgumentParser(prog="tools/test", description="Run inferd's tests.")
     parser.add_argument("--with", metavar="WHAT", action="append",
-                        help="those, too, that take openvino, export (ExecuTorch) or kernel (an emulated machine)")
+                        help="also the tests that need openvino, export (ExecuTorch) or kernel (an emulated machine)")
     parser.add_argument("--quick", action="store_true", help="only " + ", ".join(QUICK))
     parser.add_argument("--only", metavar="LEG[,LEG]", action="append", help="only these legs")
     parser.add_argument("-k", dest="pattern", metavar="PATTERN", help="only tests whose name matches")
-    parser.add_argument("-j", dest="jobs", type=int, default=n_cpus(), metavar="N", help="jobs at once")
+    parser.add_argument("-j", dest="jobs", type=int, default=n_cpus(), metavar="N", help="run N jobs at once")
     parser.add_argument("--list", action="store_true", help="print the legs and stop")
     args = parser.parse_args()
     if args.list:
-        say("tools    tools/debian13, tried on the host")
+        say("tools    tools/debian13, tested on the host")
         for leg in LEGS:
             say(f"{leg.name:8} {leg.text}")
         return 0
@@ -331,20 +363,24 @@ def main():
     built = {}
     start = time.monotonic()
     if not os.path.isdir(os.path.join(os.path.dirname(TOP), "shared")):
-        say("../shared is absent: tests that need it will be skipped")
+        tell("../shared is absent: tests that need it will be skipped")
     for i, leg in enumerate(legs, 1):
-        began = time.monotonic()
-        say(f"[{i}/{len(legs)}] {leg.name:8} {leg.text}: ", end="")
+        tell(f"leg {i} of {len(legs)}: {leg.name}: {leg.text}")
         if leg.name == "aarch64" and platform.machine() == "aarch64":
             total.skipped.append((leg.name, "the leg", "this machine is aarch64 itself: the other legs ran natively"))
-            say("skipped: this is aarch64")
+            tell(f"testing ({leg.name}): skipped, this machine is aarch64")
             continue
-        found = run_leg(leg, args, total, built)
-        say(f"{found} ({time.monotonic() - began:.0f} s)")
+        if not build_leg(leg, args, total, built):
+            continue
+        began = time.monotonic()
+        found = run_leg(leg, args, total)
+        total.test_s += time.monotonic() - began
+        tell(f"testing ({leg.name}): {found} in {time.monotonic() - began:.0f} s")
     if args.pattern and not total.passed and not total.failed and not total.skipped:
         total.fail("-k", args.pattern, "no test's name matches")
     report(total)
-    say(f"\n{time.monotonic() - start:.0f} s; builds and logs are in build-test/")
+    say(f"\n{total.build_s:.0f} s building, {total.test_s:.0f} s testing, {time.monotonic() - start:.0f} s in all; "
+        "builds and logs are in build-test/")
     with open(os.path.join(WORK, "summary"), "w", encoding="utf-8") as f:
         f.write(total.line() + "\n")
     say(total.line())

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Name what a image shows, with an ImageNet classifier that inferd serves.
+/* Classify an image with an ImageNet model that inferd serves.
  *
  *     cc classify.c -o classify $(pkg-config --cflags --libs inferd gdlib)
- *     ./classify [-n REQUESTS] [-k TOP] [-l LABELS] [-w] MODEL PICTURE
+ *     ./classify [-n REQUESTS] [-k TOP] [-l LABELS] [-w] MODEL IMAGE
  *
  * The image (anything libgd reads) is cropped to its centre square and scaled to what the model's input wants,
- * normalized as (rgb/255 - 127/255) / (128/255), and written, channel by channel, straight into memory that is shared
- * with the daemon. The ten lines that talk to the daemon are in main; the rest is about pictures and printing.
+ * normalized as (rgb/255 - 127/255) / (128/255), and written, channel by channel, straight into memory that is
+ * shared with the daemon. The ten lines that talk to the daemon are in main; the rest loads the image and prints the
+ * classes.
  *
- * LABELS has one name a line, for the classes in order. With -w the connection stays open after the answers (stdout is
- * closed then) until stdin ends, so that `inferctl status` can be asked meanwhile. */
+ * LABELS is a file with the name of one class on each line. With -w the program closes stdout after its answers and
+ * stays connected until stdin ends, so that `inferctl status` can show the connection. */
 #include <inferd.h>
 
 #include <err.h>
@@ -40,7 +41,7 @@ static gdImagePtr load_image(const char *path, int size)
 	gdImagePtr whole = gdImageCreateFromFile(path), square;
 	int side;
 	if (!whole)
-		errx(1, "%s is no image that libgd can read", path);
+		errx(1, "%s: libgd cannot read this image", path);
 	side = gdImageSX(whole) < gdImageSY(whole) ? gdImageSX(whole) : gdImageSY(whole);
 	square = gdImageCreateTrueColor(size, size);
 	if (!square)
@@ -65,7 +66,7 @@ static void fill_input(float *input, gdImagePtr image)
 	}
 }
 
-/* The name of class @index: its line in the file; "" if there is none. */
+/* The name of class @index, from its line of the file; "" if there is none. */
 static void find_label(const char *path, size_t index, char *label, size_t size)
 {
 	FILE *file = path ? fopen(path, "r") : NULL;
@@ -78,7 +79,7 @@ static void find_label(const char *path, size_t index, char *label, size_t size)
 		fclose(file);
 }
 
-/* The best of those that come behind @last in the order of scores, equal ones by index; @n if there is none. */
+/* The class with the next lower score after @last (@n: the highest), equal scores by index; @n if there is none. */
 static size_t next_best(const float *scores, size_t n, size_t last)
 {
 	size_t best = n;
@@ -121,7 +122,7 @@ static struct options parse(int argc, char **argv)
 			exit(2);
 	}
 	if (argc - optind != 2)
-		errx(2, "usage: classify [-n REQUESTS] [-k TOP] [-l LABELS] [-w] MODEL PICTURE");
+		errx(2, "usage: classify [-n REQUESTS] [-k TOP] [-l LABELS] [-w] MODEL IMAGE");
 	options.model = argv[optind];
 	options.image = argv[optind + 1];
 	return options;
@@ -160,7 +161,7 @@ int main(int argc, char **argv)
 	}
 	printf(" ms\n");
 	print_top(&options, inferd_output(b, 0), inferd_output_info(m, 0)->n_bytes / sizeof(float));
-	fclose(stdout); /* whoever reads the answers need not wait for the end */
+	fclose(stdout); /* the reader of the answers sees the end now */
 	while (options.wait && getchar() != EOF)
 		;
 	inferd_close(d);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The smallest client: run a model once on zeros and print the first numbers that come out.
+/* The smallest client: run a model once on zeros and print the first elements of its output.
  *
  *     cc minimal.c -o minimal $(pkg-config --cflags --libs inferd)
  *     ./minimal NAME
@@ -19,7 +19,7 @@ int main(int argc, char **argv)
 		errx(2, "usage: minimal NAME");
 	if (inferd_open(&d, NULL) < 0 || inferd_method_open(d, &m, argv[1], NULL) < 0 || inferd_bind(m, &b) < 0)
 		errx(1, "%s", inferd_error(d));
-	/* inferd_input(b, 0) is the memory of the first input: fill it in. It starts as zeros. */
+	/* A real program writes its input to inferd_input(b, 0) here. The memory starts as zeros. */
 	if (inferd_infer(b, NULL) < 0)
 		errx(1, "%s", inferd_error(d));
 	const float *out = inferd_output(b, 0);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One question, one answer.
+/* One request, one reply.
  *
- * The daemon answers every request exactly once, and nothing else is in flight here, so whatever arrives with our id is
- * the answer; anything else means that the other side is no inferd, and ends the conversation. There is a limit on how
- * long we wait, since an administrator's tool that hangs says less than one that gives up. */
+ * The daemon answers each request exactly once, and only one is in flight here. So the next packet must be its
+ * reply, or a refusal without an id; anything else means that the peer is not inferd, and is an error. The wait is
+ * limited to 30 s, because a tool that gives up with a message is of more use than one that hangs. */
 #include "clients/inferctl/ask.h"
 
 #include "ipc/channel.h"
@@ -33,14 +33,15 @@ const char *ctl_socket_path(const struct ctl *ctl)
 	return path && *path ? path : DEFAULT_SOCKET;
 }
 
-/* Beside the other socket, under the name that its own suggests: inferd.sock -> inferd-manager.sock. */
+/* The path of the manager socket: --manager, else derived from the socket's name: inferd.sock ->
+ * inferd-manager.sock. */
 static char *manager_path(const struct ctl *ctl)
 {
 	const char *path = ctl_socket_path(ctl), *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
 	size_t n = strlen(base);
 	if (ctl->manager)
 		return ctl_format("%s", ctl->manager);
-	if (n > 13 && strcmp(base + n - 13, "-manager.sock") == 0) /* it is this one */
+	if (n > 13 && strcmp(base + n - 13, "-manager.sock") == 0) /* --socket names the manager socket */
 		return ctl_format("%s", path);
 	if (n > 5 && strcmp(base + n - 5, ".sock") == 0)
 		return ctl_format("%.*s-manager.sock", (int)(base - path + (long)n - 5), path);
@@ -53,17 +54,17 @@ static int explain_connect(const char *path, int errno_value, bool is_manager, c
 	     is_units = strncmp(path, UNITS_FOLDER, strlen(UNITS_FOLDER)) == 0;
 	if (is_absent && !is_units)
 		snprintf(error, error_size,
-			"no daemon listens on %s: one that is started with --%s %s does, or name its socket "
-			"with %s",
+			"no daemon listens on %s: start one with 'inferd --%s %s', or name the socket of a running "
+			"one with %s",
 			path, is_manager ? "manager-socket" : "socket", path, is_manager ? "--manager" : "--socket");
 	else if (is_absent)
 		snprintf(error, error_size,
-			"no daemon listens on %s: start it with 'systemctl start %s', or name its socket "
-			"with %s",
+			"no daemon listens on %s: start it with 'systemctl start %s', or name the socket of a "
+			"running one with %s",
 			path, is_manager ? "inferd-manager.socket" : "inferd.socket",
 			is_manager ? "--manager" : "--socket");
 	else if (errno_value == EPROTOTYPE)
-		snprintf(error, error_size, "%s is another program's socket, not inferd's; %s names another", path,
+		snprintf(error, error_size, "%s is another program's socket, not inferd's; name inferd's with %s", path,
 			is_manager ? "--manager" : "--socket");
 	else if (errno_value == EACCES || errno_value == EPERM)
 		snprintf(error, error_size, "%s: %s: %s", path, strerror(errno_value),
@@ -148,10 +149,10 @@ static int send_request(struct ctl_ask *ask, const struct inf_request *request, 
 			return -1;
 		rc = inf_channel_flush(&ask->channel);
 	}
-	if (rc == 0 || rc == INF_CHANNEL_E_CLOSED) /* it may have said why before it hung up */
+	if (rc == 0 || rc == INF_CHANNEL_E_CLOSED) /* the daemon may have sent a reason before it closed */
 		return 0;
 	snprintf(error, error_size, "%s: %s", ask->path,
-		rc < 0 ? strerror(-rc) : "the daemon takes no packet of this size");
+		rc < 0 ? strerror(-rc) : "the packet is too large for the socket");
 	return -1;
 }
 
@@ -180,11 +181,11 @@ static int receive_reply(struct ctl_ask *ask, struct inf_reply *ret_reply, char 
 	else
 		*ret_reply = outer;
 	inf_close_fds(fds, n_fds);
-	/* Without an id: the daemon turns the connection away. */
+	/* An error without an id: the daemon refuses the connection. */
 	if (rc == 0 && (ret_reply->id == ask->id || (!ret_reply->id && ret_reply->status != INF_OK)))
 		return 0;
-	snprintf(error, error_size, "%s: what answers there is no inferd of this version: %s", ask->path,
-		diag.text[0] ? diag.text : "an answer that cannot be read");
+	snprintf(error, error_size, "%s: the program that answers there is not an inferd of this version: %s",
+		ask->path, diag.text[0] ? diag.text : "its reply cannot be decoded");
 	return -1;
 }
 
@@ -201,7 +202,7 @@ int ctl_ask(struct ctl_ask *ask, struct inf_request *request, struct inf_reply *
 	if (ret_reply->error && *ret_reply->error)
 		snprintf(error, error_size, "%s", ret_reply->error);
 	else
-		snprintf(error, error_size, "the daemon refused: %s", name ? name : "for a reason unknown here");
+		snprintf(error, error_size, "the daemon refused: %s", name ? name : "it gave no reason");
 	return (int)ret_reply->status;
 }
 

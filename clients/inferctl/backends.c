@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The backends that inspect, verify --local and their like can use: what the daemon would have.
+/* The backends that inspect and --local use: the same ones as the daemon.
  *
- * Starting plug-ins takes a process each, and most programs need none: they are opened for the first program that asks
- * for something that is not compiled in. Which id a plug-in serves only the plug-in knows, so then all are. */
+ * Each plug-in takes a process, and most programs need none. So plug-ins are opened for the first program that needs a
+ * backend or an operator that is not compiled in. Only a plug-in itself knows which id it serves, so all are opened. */
 #include "clients/inferctl/backends.h"
 
 #include "clients/inferctl/ctl.h"
@@ -116,7 +116,7 @@ const char *ctl_backends_problem(const struct ctl_backends *b, const char *id, c
 	const struct et_known_delegate *known = et_known_delegate_find(id);
 	n = (size_t)(known ? snprintf(text, room, "%s: %s; %s", known->target, known->why_not, known->instead)
 			   : snprintf(text, room, "no exporter of ExecuTorch 1.5 writes it; configure its plug-in"));
-	/* a plug-in that could not be opened may have been it */
+	/* perhaps it is the backend of a plug-in that could not be opened */
 	for (unsigned i = 0; i < b->n_problems && n < room; i++)
 		if (!b->problems[i].id[0])
 			n += (size_t)snprintf(text + n, room - n, "; plug-in %s", b->problems[i].text);
@@ -189,7 +189,7 @@ int ctl_backends_want(struct ctl_backends *b, const struct et_program *program, 
 		inf_config_deinit(&config);
 		return -1;
 	}
-	/* without a daemon on this machine there need not be one */
+	/* without a daemon on this machine the configuration may be missing */
 	for (uint32_t i = 0; rc >= 0 && i < config.n_backend_sections; i++)
 		if (b->registry.n_backends < CTL_BACKENDS_MAX)
 			open_plugin(b, &config.backend_sections[i]);

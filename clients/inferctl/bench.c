@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* inferctl bench: how long requests take.
+/* inferctl bench: measure how long requests take.
  *
- * Each client is a thread with a seat and a Method of its own (through the daemon: a connection of its own), all over
- * one model. Every client first runs until it is warm, then all start together at a barrier and each does its
- * requests one after the other. The inputs are those of the file's first test case, else zeros, put in place once:
- * what is measured is the request, not the making of inputs.
+ * Each client is a thread with its own seat (through the daemon: its own connection) and Method; all use one model.
+ * Each client does its warm-up requests, then all start together at a barrier, and each does its requests one after
+ * the other. The inputs are those of the file's first test case, else zeros. They are written once, so that only
+ * requests are measured.
  *
- * load_ms is what the first client waits for before its first request: opening the file, verifying, compiling
- * payloads, making its Method; first_ms goes on until its first answer is there. (A daemon that has the model
- * loaded already answers at once, and so say the numbers.) rss_kb is the resident memory of whoever computes,
- * after the run: this process with --local, else the daemon. */
+ * load_ms is the time until the first client has its Method: open the file, verify it, compile payloads. first_ms is
+ * the time until its first request has ended. Both are short if the daemon has loaded the model before. rss_kb is
+ * the resident memory after the run, of this process with --local, else of the daemon. */
 #include "clients/inferctl/ctl.h"
 #include "clients/inferctl/engine.h"
 #include "clients/inferctl/profile.h"
@@ -23,7 +22,7 @@ struct bench {
 	struct ctl_model *model;
 	const struct et_bundle_case *test; /* NULL: zeros */
 	unsigned n_requests, n_warm_up;
-	const char *profile; /* where the times of one more request go, or NULL */
+	const char *profile; /* the file for the profile of one more request, or NULL */
 	pthread_barrier_t start;
 };
 
@@ -34,8 +33,8 @@ struct client {
 	uint64_t *latency_ns; /* n_requests */
 	uint64_t queue_ns, run_ns, resident_bytes;
 	unsigned n_copied;
-	uint64_t ready_ns; /* when its Method was there */
-	uint64_t first_ns; /* when its first answer was */
+	uint64_t ready_ns; /* when it had its Method */
+	uint64_t first_ns; /* when its first request had ended */
 	uint64_t start_ns, end_ns;
 	bool has_failed;
 	struct ctl_error error;
@@ -95,10 +94,10 @@ static void *client_main(void *arg)
 	if (!client->has_failed)
 		measure(client);
 	pthread_barrier_wait(&bench->start);
-	/* All are still there, so this is the memory of all of them. */
+	/* All clients still have their Methods, so this includes the memory of all. */
 	if (client->seat && client->index == 0)
 		client->resident_bytes = bench->engine->ops->resident_bytes(client->seat);
-	/* The others are idle now, and nothing is measured any more. */
+	/* The measurement is over and the other clients are idle. */
 	if (bench->profile && client->index == 0 && !client->has_failed)
 		client->has_failed = bench->engine->ops->run_profiled(client->instance, &client->etdump,
 					     &client->n_etdump, &client->error) < 0;
@@ -159,7 +158,7 @@ static int report(const struct ctl *ctl, const char *name, const struct client *
 		printf("  p50 %.3f ms   p99 %.3f ms   min %.3f ms\n", p50_ms, p99_ms, min_ms);
 		printf("  %.1f requests/s   load %.1f ms   resident %s\n", throughput, load_ms,
 			ctl_bytes(rss_kb * 1024));
-		printf("  of each request: queue %.3f ms, run %.3f ms; %u tensors copied\n",
+		printf("  mean of a request: queue %.3f ms, run %.3f ms; %u tensors copied\n",
 			(double)queue_ns / 1e6 / (double)n, (double)run_ns / 1e6 / (double)n, clients[0].n_copied);
 	}
 	return rc;
@@ -177,9 +176,9 @@ static int run_clients(struct bench *bench, const struct ctl *ctl, const char *n
 		clients[i] = (struct client){ .bench = bench, .index = i };
 		clients[i].latency_ns = ctl_alloc(bench->n_requests, sizeof(uint64_t));
 	}
-	/* A barrier cannot be left: without all its threads there is nothing to do but to say so and go. */
+	/* Threads that wait at the barrier cannot leave it, so a thread that fails to start ends the program. */
 	if (n_clients == 1) {
-		client_main(&clients[0]); /* a lone one needs no thread */
+		client_main(&clients[0]); /* on this thread */
 		n_started = 1;
 	}
 	for (; n_started < n_clients; n_started++)
@@ -216,14 +215,16 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	int rc;
 	const struct ctl_option rows[] = {
 		CTL_ENGINE_OPTIONS(options),
-		{ "clients", 'c', CTL_UINT, &options.n_seats, "N", "clients at once, each with its own Method (1)" },
-		{ "requests", 'n', CTL_UINT, &bench.n_requests, "N", "requests of each client (100)" },
+		{ "clients", 'c', CTL_UINT, &options.n_seats, "N",
+			"clients at once, each with its own Method (default 1)" },
+		{ "requests", 'n', CTL_UINT, &bench.n_requests, "N", "requests of each client (default 100)" },
 		{ "warm-up", 'w', CTL_UINT, &bench.n_warm_up, "N",
-			"requests of each client before the clock starts (5)" },
-		{ "data", 'd', CTL_STRINGS, &data, "FILE", "a data file (.ptd) of the program; else those beside it" },
+			"requests of each client before the measurement (default 5)" },
+		{ "data", 'd', CTL_STRINGS, &data, "FILE",
+			"a data file (.ptd) of the program (default: those beside it)" },
 		{ "profile", 'p', CTL_STRING, &bench.profile, "FILE",
-			"one more request's times: .json for Perfetto, else ETDump" },
-		{ "method", 'm', CTL_STRING, &method, "NAME", "which method (the only one, or forward)" },
+			"run one more request and write its profile: .json for Perfetto, else an ETDump" },
+		{ "method", 'm', CTL_STRING, &method, "NAME", "the method (default: the only one, or forward)" },
 		{ NULL },
 	};
 
@@ -244,7 +245,7 @@ static int run(struct ctl *ctl, int argc, char **argv)
 				method = suite->method;
 		}
 	} else if (data.n) {
-		rc = ctl_misuse(ctl, "--data goes with a file: the daemon finds the data files of '%s' itself", name);
+		rc = ctl_misuse(ctl, "--data is only for a file: the daemon finds the data files of '%s' itself", name);
 	}
 	if (rc == CTL_OK && bench.engine->ops->model_open(bench.engine, &bench.model, name, file.path ? &file : NULL,
 				    method, &error) < 0)
@@ -264,13 +265,10 @@ const struct ctl_command ctl_bench_command = {
 	.name = "bench",
 	.arguments = "[--local] [OPTION...] NAME|FILE",
 	.summary = "Time requests: p50, p99, minimum, throughput, load time, memory",
-	.help = "NAME is a model that the daemon serves; FILE a .pte or .bpte (what has a slash, or ends "
-		"so), which the\n"
-		"daemon is handed, or which runs in this process with --local. Inputs are those of the "
-		"file's first test\n"
-		"case, else zeros.\n\n"
-		"JSON: p50_ms p99_ms min_ms throughput_per_s load_ms first_ms rss_kb, mean_queue_ms "
-		"mean_run_ms "
+	.help = "NAME is a model that the daemon serves. FILE is a .pte or .bpte: an argument with a slash, or with one\n"
+		"of these suffixes. It is passed to the daemon, or runs in this process with --local. The inputs are those\n"
+		"of the file's first test case, else zeros.\n\n"
+		"JSON: p50_ms p99_ms min_ms throughput_per_s load_ms first_ms rss_kb mean_queue_ms mean_run_ms\n"
 		"copied_tensors.\n",
 	.run = run,
 };

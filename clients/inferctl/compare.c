@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Comparing outputs with expected ones.
+/* Compare outputs with expected ones.
  *
- * Floats: |got - expected| <= atol + rtol * |expected|, NaN equals NaN, infinities by sign. Integers and
- * booleans: exactly, whatever the tolerance says, and without going through a double (int64 has more
- * digits). The element reported is the one whose error exceeds what is allowed by most; a NaN where a number
- * was expected, or the reverse, exceeds everything.
+ * Floats: |got - expected| <= atol + rtol * |expected|; NaN equals NaN; infinities must have the same sign. Integers
+ * and booleans are compared exactly, whatever the tolerance is, and without a conversion to double, which would
+ * round int64. The element reported is the one whose error exceeds its bound by most. NaN instead of a number, or a
+ * number instead of NaN, exceeds every bound.
  *
- * A number may be expected as a tensor without dimensions: ExecuTorch's bundler writes only tensors.
+ * A scalar output may be expected as a tensor without dimensions, because ExecuTorch's bundler writes only tensors.
  *
- * A cosine or an argmax replaces the comparison of elements, it does not loosen it: NaN anywhere fails a cosine. */
+ * A cosine or an argmax bound replaces the comparison of elements. A NaN anywhere fails a cosine bound. */
 #include "clients/inferctl/compare.h"
 
 #include <math.h>
@@ -24,8 +24,8 @@ static void bounds_for(const struct ctl_tolerance *tolerance, const struct ctl_v
 	*ret_rtol = tolerance->rtol >= 0 ? tolerance->rtol : is_half ? 1e-2 : 1e-3;
 }
 
-/* Whether @tensor is what a program's number looks like where only tensors can be written: one element, no
- * dimensions, the type that PyTorch gives it. */
+/* Whether @tensor is how ExecuTorch's bundler writes a scalar of kind @tag: no dimensions, and PyTorch's datatype
+ * for it. */
 static bool is_number(const struct ctl_value *tensor, uint8_t tag)
 {
 	if (tensor->tag != ET_TAG_TENSOR || tensor->n_dims)
@@ -43,7 +43,7 @@ static bool is_same_kind(const struct ctl_value *got, const struct ctl_value *ex
 		       memcmp(got->sizes, expected->sizes, got->n_dims * sizeof(got->sizes[0])) == 0);
 }
 
-/* The error of one element and what was allowed; an error of infinity is beyond every bound. */
+/* The error of one element, and its bound in *ret_allowed. An infinite error is beyond every bound. */
 static double element_error(struct ctl_number got, struct ctl_number expected, double atol, double rtol,
 	double *ret_allowed)
 {
@@ -51,7 +51,8 @@ static double element_error(struct ctl_number got, struct ctl_number expected, d
 	if (got.is_integer && expected.is_integer) {
 		if (got.i == expected.i)
 			return 0;
-		return fmax(fabs(got.d - expected.d), 1); /* neighbours beyond 2^53 round to the same double */
+		/* different integers beyond 2^53 may round to the same double */
+		return fmax(fabs(got.d - expected.d), 1);
 	}
 	if (isnan(got.d) && isnan(expected.d))
 		return 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the subcommands of inferctl share: option tables, messages, aligned tables, numbers for people.
+/* What the subcommands of inferctl share: option tables, messages, aligned tables, readable numbers.
  *
- * Always true: an option's text in --help and its parsing come from the same row; colours appear only on a
- * terminal (and never with NO_COLOR set or TERM=dumb); what a program reads goes to stdout, what went wrong
- * to stderr, one sentence with the next step in it.
+ * Always true: an option's --help text and its parsing come from the same row. Colours appear only on a terminal, and
+ * never with NO_COLOR set or TERM=dumb. Results go to stdout; errors go to stderr, as one sentence that names the next
+ * step.
  *
  * Deliberately not here: anything about models or the daemon. */
 #include "clients/inferctl/ctl.h"
@@ -23,9 +23,9 @@ static const struct ctl_option *common_options(struct ctl *ctl, bool *wants_help
 	static struct ctl_option common[5];
 	common[0] = (struct ctl_option){ "json", 'j', CTL_FLAG, &ctl->is_json, NULL, "print JSON on stdout" };
 	common[1] = (struct ctl_option){ "socket", 's', CTL_STRING, &ctl->socket, "PATH",
-		"the daemon's socket (else $INFERD_SOCKET, /run/inferd/inferd.sock)" };
+		"the daemon's socket (default: $INFERD_SOCKET, then /run/inferd/inferd.sock)" };
 	common[2] = (struct ctl_option){ "manager", 0, CTL_STRING, &ctl->manager, "PATH",
-		"its manager's socket (else inferd-manager.sock beside the other)" };
+		"the daemon's manager socket (default: inferd-manager.sock beside the socket)" };
 	common[3] = (struct ctl_option){ "help", 'h', CTL_FLAG, wants_help, NULL, "show this help" };
 	return common;
 }
@@ -74,7 +74,7 @@ static bool take_argument(const struct ctl *ctl, const struct ctl_option *option
 	case CTL_UINT: {
 		unsigned long n = strtoul(text, &end, 10);
 		if (errno || *end || end == text || text[0] == '-' || n == 0 || n > 1000000000) {
-			ctl_misuse(ctl, "--%s wants a number from 1, not '%s'", option->name, text);
+			ctl_misuse(ctl, "--%s takes a number from 1 on, not '%s'", option->name, text);
 			return false;
 		}
 		*(unsigned *)option->target = (unsigned)n;
@@ -83,7 +83,7 @@ static bool take_argument(const struct ctl *ctl, const struct ctl_option *option
 	case CTL_DOUBLE: {
 		double d = strtod(text, &end);
 		if (errno || *end || end == text || !(d >= 0)) {
-			ctl_misuse(ctl, "--%s wants a number that is not negative, not '%s'", option->name, text);
+			ctl_misuse(ctl, "--%s takes a number of at least 0, not '%s'", option->name, text);
 			return false;
 		}
 		*(double *)option->target = d;
@@ -122,7 +122,7 @@ int ctl_parse(struct ctl *ctl, const struct ctl_option *options, int argc, char 
 		const struct ctl_option *option = NULL;
 		at = optind > 0 ? optind - 1 : 0;
 		if (c == ':') {
-			ctl_misuse(ctl, "%s wants an argument", argv[at]);
+			ctl_misuse(ctl, "%s needs an argument", argv[at]);
 			return -1;
 		}
 		if (c >= FIRST_LONG)
@@ -134,7 +134,7 @@ int ctl_parse(struct ctl *ctl, const struct ctl_option *options, int argc, char 
 			if (optopt && optopt < FIRST_LONG)
 				ctl_misuse(ctl, "there is no option '-%c'", optopt);
 			else
-				ctl_misuse(ctl, "'%s' is no option, or not a whole one", argv[at]);
+				ctl_misuse(ctl, "'%s' is not an option, or fits several options", argv[at]);
 			return -1;
 		}
 		if (!take_argument(ctl, option, optarg))
@@ -166,7 +166,7 @@ void ctl_strings_deinit(struct ctl_strings *strings)
 	*strings = (struct ctl_strings){ 0 };
 }
 
-/* C0 and C1, the latter as UTF-8 has them. */
+/* Replaces the control characters C0, DEL and C1 (two bytes in UTF-8). */
 void ctl_clean(char *text)
 {
 	for (unsigned char *at = (unsigned char *)text; *at; at++) {
@@ -279,7 +279,7 @@ void ctl_table_cell(struct ctl_table *table, const char *format, ...)
 	table->cells[table->n_cells++] = text ? text : strdup("");
 }
 
-/* How many columns of a terminal @text takes; of what is no text in this locale its bytes. */
+/* How many columns of a terminal @text takes; its bytes if it is not valid in this locale. */
 static size_t width_of(const char *text)
 {
 	mbstate_t state = { 0 };
@@ -340,7 +340,7 @@ const char *ctl_bytes(uint64_t n_bytes)
 	char *text = number_buffer();
 	double n = (double)n_bytes;
 	unsigned unit = 0;
-	while (n >= 1000 && unit < 4) { /* never four digits */
+	while (n >= 1000 && unit < 4) { /* at most three digits before the point */
 		n /= 1024;
 		unit++;
 	}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* inferctl: what its subcommands share.
+/* What the subcommands of inferctl share: option tables, messages, JSON, text tables, memory.
  *
- * A subcommand is one file and one row of the table in main.c. Its options are a table too: from it come
- * the parsing and the --help text, so that neither can forget what the other knows. Everything here is
- * used by the main thread alone. */
+ * A subcommand is one file and one row of the table in main.c. Its options are a table, too, from which both the parser
+ * and the --help text are made. Only the main thread uses the functions here, but for the memory functions and
+ * ctl_now_ns. */
 #ifndef CLIENTS_INFERCTL_CTL_H
 #define CLIENTS_INFERCTL_CTL_H
 
@@ -16,7 +16,7 @@
 /* Exit codes, documented in inferctl(1). */
 enum {
 	CTL_OK = 0,
-	CTL_FAILED = 1, /* it ran and the answer is no, or it could not run; stderr says why */
+	CTL_FAILED = 1, /* something failed; stderr says what */
 	CTL_USAGE = 2,  /* the command line is wrong */
 };
 
@@ -25,7 +25,7 @@ struct ctl_command;
 struct ctl {
 	const struct ctl_command *command;
 	const char *socket;  /* NULL: libinferd's default */
-	const char *manager; /* NULL: beside the socket, or its default */
+	const char *manager; /* NULL: inferd-manager.sock beside the socket */
 	bool is_json;
 	bool has_colour; /* stdout is a terminal that shows colours */
 };
@@ -53,7 +53,7 @@ struct ctl_option {
 	enum {
 		CTL_FLAG,    /* bool */
 		CTL_STRING,  /* const char * */
-		CTL_STRINGS, /* struct ctl_strings: may be given again */
+		CTL_STRINGS, /* struct ctl_strings: the option may be repeated */
 		CTL_UINT,    /* unsigned, at least 1 */
 		CTL_DOUBLE,  /* double, at least 0 */
 	} kind;
@@ -62,32 +62,34 @@ struct ctl_option {
 	const char *help;
 };
 
-/* Parse @argv by @options and the common ones (--json, --socket, --manager, --help). The index of the
- * first operand and *ret_exit CTL_OK; or -1 when the subcommand is done: *ret_exit is then its exit code (help was
- * printed, or a sentence about the mistake). */
+/* Parse @argv by @options and the common options (--json, --socket, --manager, --help). Returns the index of the
+ * first operand, and *ret_exit is CTL_OK. Returns -1 when the subcommand is done: help or a message was printed, and
+ * *ret_exit is the exit code. */
 int ctl_parse(struct ctl *ctl, const struct ctl_option *options, int argc, char **argv, int *ret_exit);
-/* The same where there is to be one operand, which it answers; else NULL. @what it is, for a sentence: "one model". */
+/* The same for a subcommand with exactly one operand. Returns the operand, or NULL when the subcommand is done. @what
+ * names the operand in the message: "one model". */
 const char *ctl_parse_one(struct ctl *ctl, const struct ctl_option *options, int argc, char **argv, const char *what,
 	int *ret_exit);
 
 /* --- messages --------------------------------------------------------------------------------------- */
 
-/* "inferctl: …" on stderr. Returns CTL_FAILED. */
+/* Print "inferctl: ..." on stderr. Returns CTL_FAILED. */
 int ctl_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same and "try 'inferctl NAME --help'". Returns CTL_USAGE. */
+/* The same, and point to --help. Returns CTL_USAGE. */
 int ctl_misuse(const struct ctl *ctl, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* @text for a terminal: names and sentences come from model files and from other users' programs, and may hold escape
- * sequences; control characters become '?'. In a buffer that the call after the next seven overwrites. */
+/* @text with control characters replaced by '?'. Names and messages come from model files and from other users'
+ * programs, and may hold escape sequences of a terminal. The result is in one of eight buffers that calls use in
+ * turn. */
 const char *ctl_safe(const char *text);
-/* The same in place, for a text of any length. */
+/* The same in place, for text of any length. */
 void ctl_clean(char *text);
 /* Print and release @json. Returns CTL_OK, or CTL_FAILED if stdout could not take it. */
 int ctl_print_json(json_t *json);
-/* JSON knows UTF-8 only, and no NaN and no infinity: those become "(no UTF-8)" and null. */
+/* JSON has only UTF-8, no NaN and no infinity: other text becomes "(no UTF-8)", NaN and infinities become null. */
 json_t *ctl_json_text(const char *text);
 json_t *ctl_json_number(double number);
 
-/* Escape sequences, empty where there are no colours. */
+/* Escape sequences; empty strings where colours are off. */
 const char *ctl_bold(const struct ctl *ctl);
 const char *ctl_dim(const struct ctl *ctl);
 const char *ctl_red(const struct ctl *ctl);
@@ -107,20 +109,23 @@ void ctl_table_init(struct ctl_table *table, const char *align);
 void ctl_table_deinit(struct ctl_table *table);
 /* The next cell; rows fill from left to right. */
 void ctl_table_cell(struct ctl_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Every column as wide as its widest cell, @indent spaces in front. */
+/* Print the rows, each column as wide as its widest cell, indented by @indent spaces. */
 void ctl_table_print(const struct ctl *ctl, const struct ctl_table *table, int indent);
 
-/* "17.4 MiB", "512 B", in powers of 1024 as inferd.conf has them; "1.25 ms"; in a buffer that the call after the next seven overwrites. */
+/* "17.4 MiB", "512 B" (powers of 1024, as in inferd.conf); "1.25 ms". The result is in one of eight buffers that
+ * calls use in turn. */
 const char *ctl_bytes(uint64_t n_bytes);
 const char *ctl_duration(uint64_t ns);
 
 /* --- memory ----------------------------------------------------------------------------------------- */
 
-/* A tool that has no memory left has nothing better to do than to say so and leave. */
+/* Zeroed memory, an array grown to @n items, a formatted string: the caller frees them. Without memory they print a
+ * message and exit, which is all that a tool can do. */
 void *ctl_alloc(size_t n, size_t item_bytes);
 void *ctl_grow(void *array, size_t n, size_t item_bytes);
 char *ctl_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* CLOCK_MONOTONIC. */
 uint64_t ctl_now_ns(void);
 
 /* --- the subcommands -------------------------------------------------------------------------------- */

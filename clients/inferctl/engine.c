@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What both engines share: methods of one program opened together, and checking that a value fits an input before it is
- * put there.
+/* What both engines share: open several methods of one program, and check that a value fits an input before it is
+ * copied there.
  *
- * The daemon and the runtime check too; but they see memory and sizes only, while the type and the dim order of what
- * was bundled or read from a .npy are known here alone. */
+ * The daemon and the runtime check requests, too. But they see only memory and sizes; the datatype and the dim order
+ * of a bundled value or of a .npy file are known only here. */
 #include "clients/inferctl/engine.h"
 
 #include <stdarg.h>
@@ -24,9 +24,9 @@ int ctl_engine_begin(const struct ctl *ctl, struct ctl_engine **ret_engine, cons
 {
 	struct ctl_engine_options with_socket = *options;
 	struct ctl_error error = { 0 };
-	/* Said, or the daemon's own would be taken for what was asked for. */
+	/* An error, because the daemon would silently use its own settings. */
 	if (!options->is_local && (options->config || options->cache || options->n_threads != 1))
-		return ctl_misuse(ctl, "%s goes with --local: add that, or leave it to the daemon's configuration",
+		return ctl_misuse(ctl, "%s needs --local; the daemon has this in its configuration",
 			options->config  ? "--config"
 			: options->cache ? "--cache"
 					 : "--threads");
@@ -63,7 +63,7 @@ void ctl_opened_close_all(struct ctl_engine *engine, struct ctl_opened *all, siz
 	free(all);
 }
 
-/* Whether @value may be @io's input, in whatever order its elements lie; *ret_is_alike: they lie as the method has them. */
+/* Whether @value fits @io in any dim order. *ret_is_alike: it has the dim order that the method wants. */
 static bool fits(const struct ctl_io *io, const struct ctl_value *value, bool *ret_is_alike)
 {
 	*ret_is_alike = true;
@@ -89,7 +89,7 @@ int ctl_instance_set_input(struct ctl_instance *instance, unsigned index, const 
 	if (index >= instance->n_inputs)
 		return ctl_error_set(error, "there is no input %u: the method has %u", index, instance->n_inputs);
 	io = &instance->inputs[index];
-	/* A number given as another kind of number is still that number. */
+	/* Convert a number to the input's kind. */
 	if (v.tag != io->value.tag && v.tag != ET_TAG_TENSOR && v.tag != ET_TAG_NONE &&
 		io->value.tag != ET_TAG_TENSOR && io->value.tag != ET_TAG_NONE) {
 		if (v.tag == ET_TAG_DOUBLE && io->value.tag == ET_TAG_INT &&
@@ -105,7 +105,7 @@ int ctl_instance_set_input(struct ctl_instance *instance, unsigned index, const 
 			ctl_value_text(want, &io->value), io->is_dynamic ? " at most" : "");
 	}
 	if (!is_alike) {
-		/* Bundled programs and .npy are row-major, whatever the method wants. */
+		/* Bundled programs and .npy files are row-major, but the method wants another dim order. */
 		ctl_value_reorder(instance->engine->ops->input(instance, index), &v, &io->value);
 		memcpy(v.dim_order, io->value.dim_order, v.n_dims);
 	} else if (v.tag == ET_TAG_TENSOR && v.n_bytes)
@@ -116,7 +116,7 @@ int ctl_instance_set_input(struct ctl_instance *instance, unsigned index, const 
 int ctl_instance_set_case(struct ctl_instance *instance, const struct et_bundle_case *test, struct ctl_error *error)
 {
 	if (test && test->n_inputs != instance->n_inputs)
-		return ctl_error_set(error, "the case bundles %u inputs, the method has %u", test->n_inputs,
+		return ctl_error_set(error, "the test case has %u inputs, the method has %u", test->n_inputs,
 			instance->n_inputs);
 	for (unsigned i = 0; i < instance->n_inputs; i++) {
 		const struct ctl_io *io = &instance->inputs[i];

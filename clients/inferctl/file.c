@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Model files as the subcommands see them.
+/* Open model files and their data files for the subcommands.
  *
- * The bytes are those of the file, mapped where it lies: a tool's user knows better than to rewrite a model that is being
- * judged, and if it happens, numbers change and nothing else. The bundle's tensors and the program's constants point
- * into it, which is why the file is closed last. The same goes for data files. Most programs have none, so their folder is
- * not even read until one asks for what it does not hold: that is a tenth of the time that a small one takes to load. */
+ * A file is mapped and not copied. If somebody rewrites it meanwhile, numbers change, and nothing worse happens. The
+ * bundle's tensors and the program's constants point into the mapping, so the file is closed last; the same holds
+ * for data files.
+ *
+ * Most programs have no data files. So the folder is read only when a program asks for a tensor that it lacks;
+ * reading it always would cost a tenth of the time that a small program takes to load. */
 #include "clients/inferctl/file.h"
 
 #include <dirent.h>
@@ -30,7 +32,7 @@ static int is_data(const struct dirent *entry)
 	return entry->d_name[0] != '.' && n > 4 && strcmp(entry->d_name + n - 4, ".ptd") == 0;
 }
 
-/* Length of @path without its folder's and its ending's part; *ret_name is where that begins. */
+/* Length of the file name in @path without its suffix; *ret_name is where the name begins. */
 static size_t stem(const char *path, const char **ret_name)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
@@ -38,7 +40,7 @@ static size_t stem(const char *path, const char **ret_name)
 	return dot ? (size_t)(dot - name) : strlen(name);
 }
 
-/* A folder that cannot be read has none. */
+/* Add the data files beside the program. A folder that cannot be read has none. */
 static enum et_status find_beside(struct ctl_file *file, struct et_diag *diag)
 {
 	const char *name, *other;
@@ -48,7 +50,7 @@ static enum et_status find_beside(struct ctl_file *file, struct et_diag *diag)
 	struct dirent **entries = NULL;
 	int n = scandir(folder, &entries, is_data, alphasort);
 	enum et_status status = ET_OK;
-	/* twice over them: what has the program's own name comes first */
+	/* two passes: the file with the program's own name comes first */
 	for (int own = 1; own >= 0; own--)
 		for (int i = 0; i < n && status == ET_OK; i++)
 			if (own == (stem(entries[i]->d_name, &other) == n_stem && strncmp(other, name, n_stem) == 0))
@@ -61,7 +63,7 @@ static enum et_status find_beside(struct ctl_file *file, struct et_diag *diag)
 	return status;
 }
 
-/* The last one first: each is asked before those that were added earlier. */
+/* Add the data files, last one first: a file that is added later is searched earlier. */
 static enum et_status open_data(struct ctl_file *file, struct et_diag *diag)
 {
 	enum et_status status = ET_OK;
@@ -155,7 +157,7 @@ static enum et_status kept_find(void *self, const char *variant, const uint8_t *
 	return store ? store->find(store->self, variant, ret_bytes, ret_n_bytes, ret_handle) : ET_E_NOT_FOUND;
 }
 
-/* What was found, so there is a store. */
+/* Only called for an entry that kept_find found, so there is a store. */
 static void kept_release(void *self, void *handle)
 {
 	const struct ctl_file *file = self;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Walking folders. Sorted, so that two runs over the same folder judge the same files in the same order, and so that
- * their raw outputs get the same names. */
+/* Walk folders for bundled programs.
+ *
+ * The result is sorted, so that two runs over a folder verify the same files in the same order, and their raw outputs
+ * have the same names. */
 #include "clients/inferctl/find.h"
 #include "clients/inferctl/ctl.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* inferctl infer: run a model once, on files; or several methods of it, one after the other.
+/* inferctl infer: run a model once on files, or run several of its methods one after the other.
  *
- * Inputs are files in the order of the method's inputs: .npy says its own type and shape; anything else is the raw
- * bytes of the tensor, dense in the order that the input wants; a plain number serves a scalar input.
+ * Inputs are given in the order of the method's inputs. A .npy file has its own datatype and shape. Any other file
+ * has the raw bytes of the tensor, dense in the input's dim order. A scalar input is a number on the command line.
  *
- * Several methods are steps of one client: those that were exported to share buffers do, so that a decode step finds what
- * the prefill before it has left, and one that is named again goes on with its own state. All are opened before the
- * first runs. */
+ * Several methods are steps of one client. Methods that were exported with shared buffers share them, so that a
+ * decode step uses the caches of the prefill before it. A method that is named again continues with its own state.
+ * All methods are opened before the first one runs. */
 #include "clients/inferctl/ctl.h"
 #include "clients/inferctl/engine.h"
 #include "clients/inferctl/npy.h"
@@ -21,7 +21,8 @@ struct infer {
 	struct ctl *ctl;
 	struct ctl_strings inputs, outputs, data, methods;
 	unsigned top;
-	const char *name, *profile; /* of the model; where its times go, or NULL */
+	const char *name;    /* of the model */
+	const char *profile; /* the file for the profile, or NULL */
 };
 
 static bool has_suffix(const char *text, const char *suffix)
@@ -30,8 +31,8 @@ static bool has_suffix(const char *text, const char *suffix)
 	return n >= k && strcmp(text + n - k, suffix) == 0;
 }
 
-/* A raw file: exactly the bytes of the input as described; for a dynamic one the outermost size follows from
- * how many there are. */
+/* Read a raw file, which has exactly the bytes of the input. For a dynamic input the outermost size follows from the
+ * file's size. */
 static int read_raw(FILE *file, const struct ctl_io *io, struct ctl_value *ret, void **ret_memory,
 	struct ctl_error *error)
 {
@@ -50,7 +51,7 @@ static int read_raw(FILE *file, const struct ctl_io *io, struct ctl_value *ret, 
 	if (n != n_bytes) {
 		char text[CTL_VALUE_TEXT];
 		free(memory);
-		return ctl_error_set(error, "%s %zu bytes, and %s takes %zu",
+		return ctl_error_set(error, "%s %zu bytes, but %s takes %zu",
 			n > n_bytes ? "it has more than" : "it has", n > n_bytes ? n_bytes : n,
 			ctl_value_text(text, &io->value), n_bytes);
 	}
@@ -60,8 +61,8 @@ static int read_raw(FILE *file, const struct ctl_io *io, struct ctl_value *ret, 
 	return 0;
 }
 
-/* A number as it stands on the command line, a truth value by its name or as a number, or "none" for an argument that
- * the program leaves out. False: it is nothing of the kind. */
+/* Parse a scalar of the command line: a number, "true" or "false" for a bool, or "none" for an argument that the
+ * program leaves out. False: @text is none of these. */
 static bool read_scalar(uint8_t tag, const char *text, struct ctl_value *ret)
 {
 	struct ctl_value value = { .tag = ET_TAG_DOUBLE };
@@ -77,7 +78,7 @@ static bool read_scalar(uint8_t tag, const char *text, struct ctl_value *ret)
 		return false;
 	else if (value.d >= -0x1p63 && value.d < 0x1p63 && value.d == (double)(int64_t)value.d) {
 		value.tag = ET_TAG_INT;
-		value.i = strtoll(text, &end, 10); /* all of its digits */
+		value.i = strtoll(text, &end, 10); /* a double would round it */
 		if (*end)
 			value.i = (int64_t)value.d; /* 1e3 */
 	}
@@ -98,10 +99,9 @@ static int set_input(struct ctl_instance *instance, unsigned index, const char *
 	if (instance->inputs[index].value.tag != ET_TAG_TENSOR) {
 		if (!read_scalar(instance->inputs[index].value.tag, name, &value))
 			return ctl_fail("--input %s: input %u is %s", name, index,
-				instance->inputs[index].value.tag == ET_TAG_NONE ? "left out by the program: say none"
-				: instance->inputs[index].value.tag == ET_TAG_BOOL
-					? "a truth value, give it as true or false"
-					: "a number, give it as one");
+				instance->inputs[index].value.tag == ET_TAG_NONE ? "left out by the program: give none"
+				: instance->inputs[index].value.tag == ET_TAG_BOOL ? "a bool: give true or false"
+										   : "a number: give its value");
 		if (ctl_instance_set_input(instance, index, &value, &error) < 0)
 			return ctl_fail("--input %s: %s", name, error.text);
 		return CTL_OK;
@@ -109,13 +109,13 @@ static int set_input(struct ctl_instance *instance, unsigned index, const char *
 	file = fopen(name, "re");
 	if (!file) {
 		char text[CTL_VALUE_TEXT];
-		return ctl_fail("--input %s: %s; input %u is %s, from a .npy file or one of its raw bytes", name,
+		return ctl_fail("--input %s: %s; input %u is %s: give a .npy file, or a file with its raw bytes", name,
 			strerror(errno), index, ctl_value_text(text, &instance->inputs[index].value));
 	}
 	rc = has_suffix(name, ".npy") ? ctl_npy_read(file, &value, &memory, error.text, sizeof(error.text))
 				      : read_raw(file, &instance->inputs[index], &value, &memory, &error);
 	fclose(file);
-	/* NumPy knows no bfloat16: its bits travel as uint16. */
+	/* NumPy has no bf16: a .npy file has its bits as uint16. */
 	if (rc == 0 && value.type == ET_UINT16 && instance->inputs[index].value.type == ET_BFLOAT16)
 		value.type = ET_BFLOAT16;
 	if (rc == 0)
@@ -129,7 +129,7 @@ static int set_input(struct ctl_instance *instance, unsigned index, const char *
 static int write_output(const struct ctl_value *value, const char *name)
 {
 	if (value->tag == ET_TAG_STRING && has_suffix(name, ".npy"))
-		return ctl_fail("--output %s: a string is written as it is, not as .npy", name);
+		return ctl_fail("--output %s: a string cannot be written as .npy; give another name", name);
 	FILE *file = fopen(name, "we");
 	bool is_whole = false;
 	if (file) {
@@ -215,7 +215,7 @@ static json_t *output_json(const struct ctl_value *value, unsigned k)
 	return json;
 }
 
-/* As JSON has it, without what else a terminal would obey. */
+/* Print a string as JSON quotes it, without control characters. */
 static void print_string(const struct ctl_value *value)
 {
 	json_t *json = ctl_value_json(value);
@@ -256,7 +256,8 @@ static void print_output(const struct infer *infer, unsigned index, const struct
 	free(top);
 }
 
-/* The outputs of a run that went well, written where they are to go: @first is the place of its first one among all. */
+/* Print the outputs of a run and write those that --output asks for. @first: how many outputs the steps before it
+ * have. */
 static int show_outputs(struct infer *infer, struct ctl_instance *instance, size_t first, struct ctl_timing timing,
 	json_t *json)
 {
@@ -286,7 +287,7 @@ static int show_outputs(struct infer *infer, struct ctl_instance *instance, size
 	return rc;
 }
 
-/* One run, with times where they are wanted. */
+/* Run once, and write the profile if --profile asks for one. */
 static int run_once(struct infer *infer, struct ctl_instance *instance)
 {
 	struct ctl_error error = { 0 };
@@ -309,8 +310,8 @@ static int run_once(struct infer *infer, struct ctl_instance *instance)
 /* One run of one method. */
 struct step {
 	const char *method;                /* NULL: the only one, or forward */
-	const struct et_bundle_case *test; /* its inputs where none are given; or NULL */
-	struct ctl_instance *instance;     /* the same one as an earlier step's of the same method */
+	const struct et_bundle_case *test; /* its inputs if the command line has none; or NULL */
+	struct ctl_instance *instance;     /* steps of the same method have the same instance */
 };
 
 static int fill_in(struct infer *infer, const struct step *step, size_t first_input)
@@ -327,7 +328,7 @@ static int fill_in(struct infer *infer, const struct step *step, size_t first_in
 	return CTL_OK;
 }
 
-/* Before anything runs: as many inputs as there are to be, and no more outputs. */
+/* Check, before anything runs, that all inputs are given and that there are not too many outputs. */
 static int check_files(const struct infer *infer, const struct step *steps, size_t n)
 {
 	const char *who = n > 1 ? "the methods together have" : "the method has";
@@ -336,7 +337,7 @@ static int check_files(const struct infer *infer, const struct step *steps, size
 		const struct ctl_instance *instance = steps[i].instance;
 		if (!infer->inputs.n && !steps[i].test && instance->n_inputs) {
 			char text[CTL_VALUE_TEXT];
-			return ctl_fail("%s%s%s has %u input%s: give each with --input FILE, as .npy or its raw "
+			return ctl_fail("%s%s%s has %u input%s: give each one with --input FILE, as .npy or as raw "
 					"bytes; input 0 is %s",
 				n > 1 ? "method '" : "the method", n > 1 ? steps[i].method : "", n > 1 ? "'" : "",
 				instance->n_inputs, instance->n_inputs == 1 ? "" : "s",
@@ -346,10 +347,10 @@ static int check_files(const struct infer *infer, const struct step *steps, size
 		n_outputs += instance->n_outputs;
 	}
 	if (infer->inputs.n && infer->inputs.n != n_inputs)
-		return ctl_fail("%s %zu input%s, and %zu were given", who, n_inputs, n_inputs == 1 ? "" : "s",
+		return ctl_fail("%s %zu input%s, but %zu were given", who, n_inputs, n_inputs == 1 ? "" : "s",
 			infer->inputs.n);
 	if (infer->outputs.n > n_outputs)
-		return ctl_fail("%s only %zu output%s, and %zu files were given for them", who, n_outputs,
+		return ctl_fail("%s only %zu output%s, but --output was given %zu times", who, n_outputs,
 			n_outputs == 1 ? "" : "s", infer->outputs.n);
 	return CTL_OK;
 }
@@ -383,8 +384,8 @@ static int run_steps(struct infer *infer, const struct step *steps, size_t n)
 	return rc;
 }
 
-/* What each step runs: a method once more is the same Method once more, another one of the same program shares with the
- * first that has something to share. */
+/* Give each step its instance. Steps of the same method use the same instance. Another method shares state with the
+ * first one that has state to share. */
 static int open_steps(struct ctl_seat *seat, struct ctl_opened *opened, struct step *steps, size_t n, const char *name,
 	struct ctl_file *file)
 {
@@ -417,8 +418,8 @@ static int run_model(struct infer *infer, struct ctl_engine *engine, const char 
 			return ctl_fail("%s%s", diag.text,
 				ctl_is_path(name) ? "" : "; --local takes a file, not the name of a model");
 	} else if (infer->data.n) {
-		return ctl_misuse(infer->ctl, "--data goes with a file: the daemon finds the data files of '%s' itself",
-			name);
+		return ctl_misuse(infer->ctl,
+			"--data is only for a file: the daemon finds the data files of '%s' itself", name);
 	}
 	struct step *steps = ctl_alloc(n, sizeof(*steps));
 	struct ctl_opened *opened = ctl_alloc(n, sizeof(*opened));
@@ -451,23 +452,23 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	int rc;
 	const struct ctl_option rows[] = {
 		{ "input", 'i', CTL_STRINGS, &infer.inputs, "FILE",
-			"the next input: .npy, raw bytes, or a number; once an input" },
+			"the next input: .npy, raw bytes, or a number; once for each input" },
 		{ "output", 'o', CTL_STRINGS, &infer.outputs, "FILE",
-			"where the next output goes: .npy, or raw bytes" },
+			"write the next output to FILE: .npy, or raw bytes" },
 		{ "data", 'd', CTL_STRINGS, &infer.data, "FILE",
-			"a data file (.ptd) of the program; else those beside it" },
+			"a data file (.ptd) of the program (default: those beside it)" },
 		CTL_ENGINE_OPTIONS(options),
 		{ "method", 'm', CTL_STRINGS, &infer.methods, "NAME",
-			"which method (the only one, or forward); again: the next to run" },
+			"the method (default: the only one, or forward); repeat it to run several" },
 		{ "profile", 'p', CTL_STRING, &infer.profile, "FILE",
-			"write how long each part took: .json for Perfetto, else ETDump" },
-		{ "top", 'k', CTL_UINT, &infer.top, "K", "show the K largest elements of each output (5)" },
+			"write the time of each part: .json for Perfetto, else an ETDump" },
+		{ "top", 'k', CTL_UINT, &infer.top, "K", "show the K largest elements of each output (default 5)" },
 		{ NULL },
 	};
 
 	const char *name = ctl_parse_one(ctl, rows, argc, argv, "one model, or one .pte or .bpte file", &rc);
 	if (name && infer.profile && infer.methods.n > 1)
-		rc = ctl_misuse(ctl, "--profile is of one run: it goes with one --method");
+		rc = ctl_misuse(ctl, "--profile takes only one --method");
 	else if (name)
 		rc = ctl_engine_begin(ctl, &engine, &options);
 	if (engine)
@@ -484,15 +485,13 @@ static int run(struct ctl *ctl, int argc, char **argv)
 const struct ctl_command ctl_infer_command = {
 	.name = "infer",
 	.arguments = "[OPTION...] NAME|FILE",
-	.summary = "Run a model once on files and show, or write, what comes out",
-	.help = "NAME is a model that the daemon serves; FILE a .pte or .bpte (what has a slash, or ends "
-		"so). Without\n"
-		"--input a bundled program runs on the inputs of its first test case. Several --method run "
-		"one "
-		"after the\n"
-		"other, on the same buffers where the program was exported so; --input and --output are then "
-		"the first\n"
-		"method's, followed by the next one's.\n\n"
+	.summary = "Run a model once on files, and show or write its outputs",
+	.help = "NAME is a model that the daemon serves. FILE is a .pte or .bpte: an argument with a slash, or with one\n"
+		"of these suffixes. Without --input a bundled program runs on the inputs of its first test case.\n"
+		"\n"
+		"Several --method run one after the other. They work on the same buffers if the program was exported\n"
+		"with share_mutable_buffers. --input and --output are then those of the first method, followed by those\n"
+		"of the next.\n\n"
 		"    inferctl infer efficientnet_lite0 --input cat.npy --top 3\n"
 		"    inferctl infer --local model.pte -i a.raw -i b.raw -o out.npy\n"
 		"    inferctl infer llm -m prefill -m decode -i prompt.npy -i token.npy -i 7\n",

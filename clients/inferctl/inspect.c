@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* inferctl inspect: what is in a model file, and whether it can run here.
+/* inferctl inspect: show what is in a model file, and whether it can run here.
  *
- * Everything is read from the file alone, but for what backends (plug-ins too) say of their payloads; a program whose
- * backends are not here is shown as well as any other. What only a Plan knows (state, activations, which inputs can be
- * bound without a copy) is added where one can be made, and the reason where not. */
+ * The description is read from the file alone, so a program is shown even if its backends are not available.
+ * Backends and plug-ins that are available judge their payloads. Facts that only a Plan knows (state, activations,
+ * which inputs can be bound without a copy) are added if a Plan can be made; else the reason is. */
 #include "clients/inferctl/backends.h"
 #include "clients/inferctl/ctl.h"
 #include "clients/inferctl/file.h"
@@ -26,11 +26,11 @@ struct inspect {
 	const char *config; /* option */
 };
 
-/* What can be said of one delegate of a method. */
+/* The judgement on one delegate of a method. */
 struct verdict {
-	bool is_available; /* its backend is here, and would take the payload */
-	char target[64];   /* what exactly it was exported for; or empty */
-	char text[960];    /* why it is not available, or what else is to be known; or empty */
+	bool is_available; /* its backend is available and accepts the payload */
+	char target[64];   /* the device or version that the payload was exported for; or empty */
+	char text[960];    /* why it is not available, or a remark of the backend; or empty */
 };
 
 static struct verdict judge(struct inspect *in, const struct et_method_spec *method, uint32_t index)
@@ -51,12 +51,12 @@ static struct verdict judge(struct inspect *in, const struct et_method_spec *met
 			readiness = ET_READINESS_NO;
 		verdict.is_available = readiness != ET_READINESS_NO;
 		snprintf(verdict.text, sizeof(verdict.text), "%s%s",
-			readiness == ET_READINESS_RECOMPILE ? "it is compiled anew: " : "", diag.text);
+			readiness == ET_READINESS_RECOMPILE ? "the backend compiles it again: " : "", diag.text);
 	}
 	return verdict;
 }
 
-/* Calls of each operator of a method; as long as its operators. */
+/* Count the calls of each operator of a method. The caller frees the array. */
 static unsigned *count_calls(const struct et_method_spec *method)
 {
 	unsigned *n = ctl_alloc(method->n_operators, sizeof(*n));
@@ -74,7 +74,7 @@ static unsigned count_op(const struct et_method_spec *method, enum et_op op)
 	return n;
 }
 
-/* An input or output: a description without data. */
+/* The description of an input or output, without data. */
 static struct ctl_value describe(const struct et_method_spec *method, uint32_t slot, bool *ret_dynamic)
 {
 	const struct et_value_spec *spec = &method->values[slot];
@@ -91,7 +91,7 @@ static struct ctl_value describe(const struct et_method_spec *method, uint32_t s
 	return value;
 }
 
-/* --- for programs ------------------------------------------------------------------------------------ */
+/* --- JSON ---------------------------------------------------------------------------------------- */
 
 static json_t *value_json(const struct ctl_value *value, bool is_dynamic)
 {
@@ -212,7 +212,7 @@ static int print_json(struct inspect *in)
 	return ctl_print_json(json);
 }
 
-/* --- for people --------------------------------------------------------------------------------------- */
+/* --- text ----------------------------------------------------------------------------------------- */
 
 static void print_ios(const char *word, const struct et_method_spec *method, const uint32_t *slots, uint32_t n)
 {
@@ -246,7 +246,7 @@ static void print_operators(const struct inspect *in, const struct et_method_spe
 	free(n_calls);
 }
 
-/* One line for delegates of the same backend of which the same can be said. */
+/* Print one line for all delegates with the same backend and the same judgement. */
 static void print_delegates(struct inspect *in, const struct et_method_spec *method)
 {
 	const struct ctl *ctl = in->ctl;
@@ -311,8 +311,8 @@ static void print_memory(struct inspect *in, const struct et_method_spec *method
 		       "input%s copied\n",
 			ctl_bytes(info->n_plan_bytes), ctl_bytes(info->n_delegate_bytes),
 			ctl_bytes(info->n_constant_copies), ctl_bytes(info->n_state_bytes),
-			info->is_stateful ? " (stateful: runs of one Method follow each other)" : "",
-			info->n_shared_bytes ? "; its shared buffers can be those of other methods' Methods, too" : "",
+			info->is_stateful ? " (stateful: requests of one Method run one after the other)" : "",
+			info->n_shared_bytes ? "; methods of this program can share their buffers" : "",
 			ctl_bytes(info->n_activation_bytes), ctl_bytes(info->n_frame_bytes),
 			et_queue_kind_name(info->first_queue.kind), n_copied,
 			n_copied == 1 ? " or output" : "s or outputs");
@@ -365,7 +365,7 @@ static int inspect(struct inspect *in, const char *path, const struct ctl_string
 
 	if (ctl_file_open(&in->file, path, data, &diag) != ET_OK)
 		return ctl_fail("%s%s", diag.text,
-			ctl_is_path(path) ? "" : "; it takes a file, not the name of a model");
+			ctl_is_path(path) ? "" : "; inspect takes a file, not the name of a model");
 	if (ctl_file_find_data(&in->file, &diag) != ET_OK ||
 		ctl_file_program(&in->file, NULL, &in->program, &diag) != ET_OK) {
 		ctl_file_close(&in->file);
@@ -390,9 +390,9 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	struct inspect in = { .ctl = ctl };
 	struct ctl_strings data = { 0 };
 	const struct ctl_option rows[] = {
-		{ "data", 'd', CTL_STRINGS, &data, "FILE", "a data file (.ptd) of the program; else those beside it" },
-		{ "config", 0, CTL_STRING, &in.config, "FILE",
-			"the daemon's configuration, whose plug-ins are asked too" },
+		{ "data", 'd', CTL_STRINGS, &data, "FILE",
+			"a data file (.ptd) of the program (default: those beside it)" },
+		{ "config", 0, CTL_STRING, &in.config, "FILE", "use the plug-ins of this configuration of the daemon" },
 		{ NULL },
 	};
 	int rc;
@@ -408,11 +408,9 @@ const struct ctl_command ctl_inspect_command = {
 	.name = "inspect",
 	.arguments = "[--data FILE]... [--config FILE] FILE",
 	.summary = "Show what is in a model file (.pte, .bpte) and whether it can run here",
-	.help = "Methods with their inputs and outputs, the operators they call and how often, the backends "
-		"they were\n"
-		"exported for, their memory, and the test cases of a bundled program. Needs no daemon, and "
-		"none of the\n"
-		"backends; plug-ins of the daemon's configuration are started if the file asks for what is "
-		"not built in.\n",
+	.help = "Shows the methods with their inputs and outputs, the operators and how often each is called, the\n"
+		"backends that it was exported for, its memory, and the test cases of a bundled program. Needs no daemon\n"
+		"and no backend. If the file needs a backend or an operator that is not built in, the plug-ins of the\n"
+		"daemon's configuration are started.\n",
 	.run = run,
 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The engine in this process: the runtime with its delegates, without the daemon.
  *
- * One thread plays all workers: when a run wants to go on at another queue, the same seat takes it there, with the
- * lanes that it made for every backend. What the daemon shares between clients is shared here too: the Program and the
- * Plan are the model's, a Method and its frame the instance's.
+ * One thread is the worker of all queues: when a run continues at another queue, the same seat runs it there, with the
+ * worker threads that the seat made for each backend. Instances share what the daemon shares between clients: the model
+ * has the Program and the Plan, an instance has its Method and its frame.
  *
- * Memory for inputs and outputs comes in whole pages with a guard page behind, as a client's region would. */
+ * Memory for inputs and outputs is allocated in whole pages with a guard page behind, like a client's region. */
 #include "clients/inferctl/backends.h"
 #include "clients/inferctl/ctl.h"
 #include "clients/inferctl/engine.h"
@@ -37,9 +37,9 @@ struct local_model {
 
 struct local_seat {
 	struct ctl_seat base;
-	struct et_worker_threads
-		*thread_sets[CTL_BACKENDS_MAX]; /* one a backend of the registry; NULL where it has no device */
-	size_t n_thread_sets;                   /* the registry may have grown since */
+	/* For each backend of the registry; NULL if it has no device. The registry grows when plug-ins are opened. */
+	struct et_worker_threads *thread_sets[CTL_BACKENDS_MAX];
+	size_t n_thread_sets;
 	const struct et_compute *compute;
 	struct et_pool scratch;
 };
@@ -77,7 +77,7 @@ static int model_error(struct ctl_error *error, enum et_status status, const cha
 		diag->text[0] ? diag->text : et_status_text(status));
 }
 
-/* Of the first backend that @method asks for and that is not there. */
+/* Append to @error why the first missing backend of @method is not available, and what would help. */
 static void say_what_helps(struct ctl_error *error, const struct ctl_backends *backends,
 	const struct et_method_spec *method)
 {
@@ -93,6 +93,7 @@ static void say_what_helps(struct ctl_error *error, const struct ctl_backends *b
 	}
 }
 
+/* Append the names of the program's methods to @error. */
 static void say_which_methods(struct ctl_error *error, const struct et_program *program)
 {
 	for (uint32_t i = 0; i < et_program_n_methods(program); i++) {
@@ -108,11 +109,11 @@ static void model_close(struct ctl_model *base)
 	const struct local_engine *engine = model ? (const struct local_engine *)base->engine : NULL;
 	if (!model)
 		return;
-	/* Now, since nobody waits any more. */
+	/* Write packed weights to the cache now, when nothing waits for the result. */
 	if (model->plan && engine->store) {
 		struct et_diag diag = { 0 };
 		if (et_plan_keep(model->plan, &diag) != ET_OK)
-			et_logf(&engine->log, ET_LOG_WARNING, "nothing is kept for the next time: %s", diag.text);
+			et_logf(&engine->log, ET_LOG_WARNING, "packed weights are not cached: %s", diag.text);
 	}
 	et_plan_unref(model->plan);
 	et_program_unref(model->program);
@@ -136,7 +137,7 @@ static int model_open(struct ctl_engine *base, struct ctl_model **ret, const cha
 	enum et_status status;
 
 	if (!file)
-		return ctl_error_set(error, "'%s' is no file: --local runs .pte and .bpte files", name);
+		return ctl_error_set(error, "'%s' is not a file: --local runs .pte and .bpte files", name);
 	model = ctl_alloc(1, sizeof(*model));
 	model->base.engine = base;
 	status = ctl_file_program(file, engine->store, &model->program, &diag);
@@ -147,7 +148,7 @@ static int model_open(struct ctl_engine *base, struct ctl_model **ret, const cha
 	model->path = ctl_format("%s", file->path);
 	status = make_plan(model, method, &diag);
 	if ((status == ET_E_OPERATOR_MISSING || status == ET_E_BACKEND_MISSING) && !engine->backends.has_plugins) {
-		/* A plug-in may have it. Only now are they opened: most programs need none. */
+		/* A plug-in may have it. Plug-ins are opened only now, because most programs need none. */
 		if (ctl_backends_want(&engine->backends, model->program, error->text, sizeof(error->text)) < 0) {
 			model_close(&model->base);
 			return -1;
@@ -162,7 +163,7 @@ static int model_open(struct ctl_engine *base, struct ctl_model **ret, const cha
 			say_what_helps(error, &engine->backends, spec);
 		if (!spec)
 			say_which_methods(error, model->program);
-		/* Whatever the reader cannot take is the file's fault, not something that is missing here. */
+		/* A method that the program reader refuses is wrong, and nothing is missing here. */
 		error->is_missing = error->is_missing && !(spec && spec->why_not);
 		model_close(&model->base);
 		return -1;
@@ -187,7 +188,7 @@ static void seat_close(struct ctl_seat *base)
 	free(seat);
 }
 
-/* A lane for each backend that has none yet. */
+/* Make worker threads for each backend that has none yet. */
 static int make_thread_sets(struct local_seat *seat, struct ctl_error *error)
 {
 	const struct local_engine *engine = (const struct local_engine *)seat->base.engine;
@@ -201,7 +202,7 @@ static int make_thread_sets(struct local_seat *seat, struct ctl_error *error)
 			ET_OK) {
 			*threads = NULL;
 			return ctl_error_set(error, "backend %s: %s", entry->ops->name,
-				diag.text[0] ? diag.text : "it can't be used");
+				diag.text[0] ? diag.text : "it cannot be used");
 		}
 		if (!seat->compute && entry->ops->threads_compute)
 			seat->compute = entry->ops->threads_compute(*threads);
@@ -271,7 +272,8 @@ static void instance_close(struct ctl_instance *base)
 	free(instance);
 }
 
-/* Describe @n inputs or outputs and give the tensors memory. */
+/* Describe @n inputs or outputs and allocate the memory of tensors. -1 when out of memory; the caller frees all
+ * three. */
 static int make_ios(const struct et_io_info *infos, unsigned n, struct ctl_io **ret_described, struct et_io **ret_ios,
 	void ***ret_memory)
 {
@@ -387,7 +389,7 @@ static enum et_status run_to_the_end(struct local_instance *instance)
 			break;
 		case ET_STOP_PENDING:
 			while (sem_wait(&instance->completed) < 0)
-				; /* interrupted */
+				; /* interrupted by a signal */
 			et_run_resume(run, instance->completion_status, instance->completion_reason);
 			break;
 		case ET_STOP_DONE:
@@ -397,7 +399,7 @@ static enum et_status run_to_the_end(struct local_instance *instance)
 	}
 }
 
-/* @profile: NULL, or where its times go. */
+/* @profile: NULL, or it receives the times of the run. */
 static int run_once(struct ctl_instance *base, struct et_profile *profile, struct ctl_error *error)
 {
 	struct local_instance *instance = (struct local_instance *)base;
@@ -548,7 +550,7 @@ int ctl_local_engine_new(struct ctl_engine **ret_engine, const struct ctl_engine
 	struct local_engine *engine = ctl_alloc(1, sizeof(*engine));
 	engine->base = (struct ctl_engine){ &local_ops, *options };
 	engine->log = et_platform_log(ET_LOG_WARNING);
-	/* One that is not here is no error until a program asks for it: the Plan then names those that are. */
+	/* A backend that is not available is no error until a program needs it; the Plan then names it. */
 	if (ctl_backends_open(&engine->backends, &engine->log, options->config, options->cache, error->text,
 		    sizeof(error->text)) < 0) {
 		engine_free(&engine->base);
@@ -559,7 +561,7 @@ int ctl_local_engine_new(struct ctl_engine **ret_engine, const struct ctl_engine
 		engine->store = et_platform_store_new(options->cache, CACHE_BYTES, &engine->log, &diag);
 		if (!engine->store) {
 			engine_free(&engine->base);
-			return ctl_error_set(error, "nothing can be kept in %s", diag.text);
+			return ctl_error_set(error, "the cache cannot be used: %s", diag.text);
 		}
 	}
 	*ret_engine = &engine->base;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* inferctl: look at inferd, run models, check them and time them.
+/* inferctl: ask the daemon inferd about itself, and run, verify and time models.
  *
- * This file is the table of subcommands and the options in front of one; every subcommand is a file of its
- * own. Options that all share (--json, --socket) may stand before or after the subcommand. */
+ * This file has the table of subcommands and parses the options in front of a subcommand. Each subcommand is a file.
+ * Options of all subcommands (--json, --socket) may stand before or after its name. */
 #include "clients/inferctl/ctl.h"
 
 #include "runtime/platform/platform.h"
@@ -40,18 +40,17 @@ static const struct ctl_command *find_command(const char *name)
 static void print_help(void)
 {
 	printf("Usage: inferctl [--json] [--socket PATH] COMMAND [OPTION...] [ARGUMENT...]\n\n"
-	       "Look at the inference daemon inferd, run models, check them and time them.\n\nCommands:\n");
+	       "Ask the inference daemon inferd about itself; run, verify and time models.\n\nCommands:\n");
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		printf("  %-10s%s\n", commands[i]->name, commands[i]->summary);
 	printf("\nOptions:\n"
 	       "  -j, --json              print JSON on stdout\n"
-	       "  -s, --socket PATH       the daemon's socket (else $INFERD_SOCKET, "
-	       "/run/inferd/inferd.sock)\n"
-	       "      --manager PATH      its manager's socket (else inferd-manager.sock beside the other)\n"
+	       "  -s, --socket PATH       the daemon's socket (default: $INFERD_SOCKET, then /run/inferd/inferd.sock)\n"
+	       "      --manager PATH      the daemon's manager socket (default: inferd-manager.sock beside the socket)\n"
 	       "  -V, --version           print the version\n"
 	       "  -h, --help              show this help\n\n"
 	       "'inferctl COMMAND --help' explains a command; the manual is inferctl(1).\n"
-	       "Exits with 0 if all went well, 1 if something failed, 2 if the command line is wrong.\n");
+	       "The exit status is 0 on success, 1 if something failed, 2 if the command line is wrong.\n");
 }
 
 static int run_command(struct ctl *ctl, int argc, char **argv)
@@ -62,7 +61,8 @@ static int run_command(struct ctl *ctl, int argc, char **argv)
 	return ctl->command->run(ctl, argc, argv);
 }
 
-/* What was to be read must have come out; a reader that wants no more, as head(1), knows why it is not all. */
+/* Flush stdout; output that could not be written is a failure. A closed pipe needs no message: the reader, such as
+ * head(1), stopped reading on purpose. */
 static int finish(int rc)
 {
 	errno = 0;
@@ -71,7 +71,8 @@ static int finish(int rc)
 		return rc;
 	if (errno == EPIPE)
 		return CTL_FAILED;
-	return ctl_fail("not all could be written to stdout%s%s", errno ? ": " : "", errno ? strerror(errno) : "");
+	return ctl_fail("not all output could be written to stdout%s%s", errno ? ": " : "",
+		errno ? strerror(errno) : "");
 }
 
 int main(int argc, char **argv)
@@ -82,11 +83,11 @@ int main(int argc, char **argv)
 	};
 	int i;
 
-	/* What is freed is soon wanted again, and all of it goes back at the end. */
+	/* Keep freed memory: inferctl soon allocates it again, and returns all of it when it exits. */
 	mallopt(M_TRIM_THRESHOLD, 4 << 20);
 	setlocale(LC_CTYPE, "");
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error, not the end */
+	signal(SIGXFSZ, SIG_IGN); /* report a file size limit as an error */
 	et_platform_install_sigbus_guard();
 	for (i = 1; i < argc && argv[i][0] == '-'; i++) {
 		if (strcmp(argv[i], "--json") == 0 || strcmp(argv[i], "-j") == 0) {
@@ -106,7 +107,7 @@ int main(int argc, char **argv)
 			printf("inferctl %s\n", INFERD_VERSION);
 			return finish(CTL_OK);
 		} else {
-			return ctl_misuse(&ctl, "'%s' is no option, or lacks its argument", argv[i]);
+			return ctl_misuse(&ctl, "'%s' is not an option, or its argument is missing", argv[i]);
 		}
 	}
 	if (i == argc) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* inferctl models, why, load, unload, restart: the daemon's model repository, and what its models run on.
+/* inferctl models, why, load, unload, restart: the daemon's model repository and its backends.
  *
- * What is shown is what the daemon answered; nothing is looked up in the repository's folder, which may belong to another
- * user or lie on another mount. Loading and unloading ask the manager's socket, looking needs the other only. */
+ * All of it comes from the daemon. inferctl never reads the repository's folder, which may belong to another user or
+ * be on another mount. load, unload and restart use the manager socket; models and why use the daemon's socket. */
 #include "clients/inferctl/ask.h"
 #include "clients/inferctl/ctl.h"
 
@@ -14,7 +14,7 @@ static int ask_index(const struct ctl *ctl, struct ctl_ask **ret_ask, struct inf
 	int rc = ctl_ask_once(ctl, false, &request, ret_ask, ret_reply);
 	if (rc == CTL_OK && ret_reply->kind != INF_REPLY_REPOSITORY_INDEX) {
 		ctl_ask_close(*ret_ask);
-		rc = ctl_fail("the daemon answered something else than its models");
+		rc = ctl_fail("the daemon's reply is not a list of models");
 	}
 	return rc;
 }
@@ -39,9 +39,7 @@ static void print_index(const struct ctl *ctl, const struct inf_repository_index
 	static const char *const headings[] = { "model", "version", "state", "backend", "memory", "files" };
 	struct ctl_table table;
 	if (!index->n_models) {
-		printf("the repository holds no model; one goes to NAME/1/model.pte in its folder, 'models' "
-		       "of "
-		       "inferd.conf\n");
+		printf("the repository has no model; put one at NAME/1/model.pte in its folder ('models' in inferd.conf)\n");
 		return;
 	}
 	ctl_table_init(&table, "llllrl");
@@ -76,7 +74,7 @@ static int run_models(struct ctl *ctl, int argc, char **argv)
 	if (at < 0)
 		return rc;
 	if (at != argc)
-		return ctl_misuse(ctl, "models takes no arguments; 'inferctl why NAME' tells about one model");
+		return ctl_misuse(ctl, "models takes no arguments; 'inferctl why NAME' shows one model");
 	rc = ask_index(ctl, &ask, &reply);
 	if (rc != CTL_OK)
 		return rc;
@@ -96,10 +94,9 @@ const struct ctl_command ctl_models_command = {
 	.name = "models",
 	.arguments = "[OPTION...]",
 	.summary = "List the models of the daemon's repository and their state",
-	.help = "READY models are loaded; UNLOADED ones will be when somebody asks for them; FAILED ones "
-		"could not be.\n"
-		"What went wrong follows; that may be about some methods or files of a model while others "
-		"serve.\n",
+	.help = "READY: the model is loaded. UNLOADED: it is loaded when a client opens it. FAILED: it cannot be loaded.\n"
+		"The reasons of failures follow the table. They may concern only some methods or files of a model that is\n"
+		"otherwise READY.\n",
 	.run = run_models,
 };
 
@@ -117,8 +114,8 @@ static void print_why(const struct ctl *ctl, const struct inf_model_index *model
 		printf("  on disk: %s\n", ctl_safe(model->files[i]));
 	printf("  %s\n", model->reason[0] ? ctl_safe(model->reason)
 			 : strcmp(model->state, "UNLOADED") == 0
-				 ? "nobody has asked for it since the start, or it was unloaded"
-				 : "nothing went wrong with it");
+				 ? "no client has opened it since the daemon started, or it was unloaded"
+				 : "no problems");
 }
 
 static int run_why(struct ctl *ctl, int argc, char **argv)
@@ -147,7 +144,7 @@ static int run_why(struct ctl *ctl, int argc, char **argv)
 			print_why(ctl, model);
 	}
 	if (!n_found)
-		rc = ctl_fail("the repository holds no model '%s'; 'inferctl models' lists them", name);
+		rc = ctl_fail("the repository has no model '%s'; 'inferctl models' lists the models", name);
 	else if (ctl->is_json)
 		rc = ctl_print_json(json_pack("{s:O}", "models", found));
 	json_decref(found);
@@ -158,7 +155,7 @@ static int run_why(struct ctl *ctl, int argc, char **argv)
 const struct ctl_command ctl_why_command = {
 	.name = "why",
 	.arguments = "NAME",
-	.summary = "Say which variant of a model serves, what was tried, and why it failed",
+	.summary = "Show which variant of a model is used, which were tried, and why they failed",
 	.help = NULL,
 	.run = run_why,
 };
@@ -202,18 +199,18 @@ static int run_unload(struct ctl *ctl, int argc, char **argv)
 const struct ctl_command ctl_load_command = {
 	.name = "load",
 	.arguments = "NAME",
-	.summary = "Load a model now (manager's socket)",
-	.help = "Also tries a model again that FAILED, and takes up files that changed.\n",
+	.summary = "Load a model now (manager socket)",
+	.help = "A model that FAILED is tried again. Files that changed are loaded; clients that have the model open keep\n"
+		"the old ones.\n",
 	.run = run_load,
 };
 
 const struct ctl_command ctl_unload_command = {
 	.name = "unload",
 	.arguments = "NAME",
-	.summary = "Unload a model (manager's socket)",
-	.help = "Requests that run now end as ever. Clients that have it open are answered UNAVAILABLE until "
-		"they open\n"
-		"it again, which loads it.\n",
+	.summary = "Unload a model (manager socket)",
+	.help = "Running requests end normally. After that, clients that have the model open get UNAVAILABLE until they\n"
+		"open it again, which loads it.\n",
 	.run = run_unload,
 };
 
@@ -234,17 +231,15 @@ static int run_restart(struct ctl *ctl, int argc, char **argv)
 	ctl_ask_close(ask);
 	if (ctl->is_json)
 		return ctl_print_json(json_pack("{s:s, s:s}", "backend", name, "done", "restart"));
-	printf("backend %s starts anew with its next use\n", name);
+	printf("backend %s starts again when it is next used\n", name);
 	return CTL_OK;
 }
 
 const struct ctl_command ctl_restart_command = {
 	.name = "restart",
 	.arguments = "BACKEND",
-	.summary = "Restart the process of a backend that is a plug-in (manager's socket)",
-	.help = "A backend that crashed too often is given up; this gives it another chance, and the models "
-		"that "
-		"went on\n"
-		"with another variant go back to it. What runs on it now ends with BACKEND_CRASHED.\n",
+	.summary = "Restart the process of a plug-in backend (manager socket)",
+	.help = "A backend that crashed too often is given up, and its models continue with another variant. After this\n"
+		"command they use it again. Requests that run on it now end with BACKEND_CRASHED.\n",
 	.run = run_restart,
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* .npy in and out.
+/* Read and write .npy files.
  *
- * The header is a Python dictionary in text: {'descr': '<f4', 'fortran_order': False, 'shape': (1, 3), }. What is read
- * is exactly what NumPy's own writer can produce for plain arrays; records, objects and big-endian numbers are refused by
- * name. A file is untrusted: sizes are checked against what is really there before memory is asked for. */
+ * The header is a Python dictionary as text: {'descr': '<f4', 'fortran_order': False, 'shape': (1, 3), }. The reader
+ * accepts what NumPy writes for plain arrays, and refuses records, objects and big-endian numbers. A file is
+ * untrusted: memory grows with the data that is really there, not with the size that the header claims. */
 #include "clients/inferctl/npy.h"
 
 #include "runtime/base/checked.h"
@@ -32,7 +32,7 @@ static const struct {
 	{ "<u8", ET_UINT64 },
 	{ "<c8", ET_COMPLEX64 },
 	{ "<c16", ET_COMPLEX128 },
-	{ "<u2", ET_BFLOAT16 }, /* writing only: the first row with a descr counts when reading */
+	{ "<u2", ET_BFLOAT16 }, /* from here on for writing only: a reader takes the first row of a descr */
 	{ "<u2", ET_BITS16 },
 	{ "|i1", ET_QINT8 },
 	{ "|u1", ET_QUINT8 },
@@ -45,7 +45,7 @@ static const struct {
 	{ "<i4", ET_QINT32 },
 };
 
-/* The text after 'key': in the header, or NULL. */
+/* The value of 'key' in the header, or NULL. */
 static const char *find_key(const char *header, const char *key)
 {
 	size_t n = strlen(key);
@@ -89,7 +89,7 @@ static int parse_header(const char *header, struct ctl_value *value, char *error
 	size_t i, n = 1;
 
 	if (!descr || !order || !shape || *descr != '\'') {
-		snprintf(error, error_size, "its header lacks descr, fortran_order or shape");
+		snprintf(error, error_size, "the header lacks descr, fortran_order or shape");
 		return -1;
 	}
 	for (i = 0; i < ET_ARRAY_LEN(descrs); i++)
@@ -103,7 +103,7 @@ static int parse_header(const char *header, struct ctl_value *value, char *error
 	value->tag = ET_TAG_TENSOR;
 	value->type = (uint8_t)descrs[i].type;
 	if (!parse_shape(shape, value)) {
-		snprintf(error, error_size, "its shape is malformed, or has more than %d dimensions", ET_MAX_DIMS);
+		snprintf(error, error_size, "the shape is malformed, or has more than %d dimensions", ET_MAX_DIMS);
 		return -1;
 	}
 	is_fortran = strncmp(order, "True", 4) == 0;
@@ -113,7 +113,7 @@ static int parse_header(const char *header, struct ctl_value *value, char *error
 			n = SIZE_MAX;
 	}
 	if (!et_mul(n, et_scalar_size(value->type), &value->n_bytes)) {
-		snprintf(error, error_size, "its shape is absurdly large");
+		snprintf(error, error_size, "the shape is too large");
 		return -1;
 	}
 	return 0;
@@ -128,7 +128,7 @@ int ctl_npy_read(FILE *file, struct ctl_value *ret, void **ret_memory, char *err
 	uint8_t *memory = NULL;
 
 	if (fread(start, 1, 10, file) != 10 || memcmp(start, "\x93NUMPY", 6) != 0 || start[6] < 1 || start[6] > 3) {
-		snprintf(error, error_size, "it is no .npy file");
+		snprintf(error, error_size, "it is not a .npy file");
 		return -1;
 	}
 	n_header = start[8] | (size_t)start[9] << 8;
@@ -138,7 +138,7 @@ int ctl_npy_read(FILE *file, struct ctl_value *ret, void **ret_memory, char *err
 	}
 	header = n_header < MAX_HEADER ? calloc(1, n_header + 1) : NULL;
 	if (!header || fread(header, 1, n_header, file) != n_header) {
-		snprintf(error, error_size, "its header is cut off or too long");
+		snprintf(error, error_size, "the header is truncated or too long");
 		free(header);
 		return -1;
 	}
@@ -147,7 +147,7 @@ int ctl_npy_read(FILE *file, struct ctl_value *ret, void **ret_memory, char *err
 		return -1;
 	}
 	free(header);
-	/* Room grows with what arrives, so that a header cannot ask for memory that no data follows. */
+	/* Memory grows with the data, so that a header cannot claim memory for data that is not there. */
 	do {
 		size_t want = value.n_bytes - n_done, got;
 		if (want > ((size_t)1 << 20))
@@ -164,7 +164,8 @@ int ctl_npy_read(FILE *file, struct ctl_value *ret, void **ret_memory, char *err
 		got = fread(memory + n_done, 1, want, file);
 		n_done += got;
 		if (got < want) {
-			snprintf(error, error_size, "it ends after %zu of %zu bytes of data", n_done, value.n_bytes);
+			snprintf(error, error_size, "the file ends after %zu of %zu bytes of data", n_done,
+				value.n_bytes);
 			free(memory);
 			return -1;
 		}
@@ -229,7 +230,7 @@ int ctl_npy_write(FILE *file, const struct ctl_value *value)
 			return -1;
 		if (fortran || et_dim_order_is_contiguous(value->dim_order, value->n_dims))
 			return fwrite(value->data, size, n, file) == n ? 0 : -1;
-		/* .npy knows two orders only: others are written row-major, an element at a time. */
+		/* .npy has only C and Fortran order: other dim orders are written row-major, one element at a time. */
 		for (size_t k = 0; k < n; k++)
 			if (fwrite(value->data + ctl_value_place(value, k) * size, size, 1, file) != 1)
 				return -1;

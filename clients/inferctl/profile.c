@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From ETDump to JSON.
+/* Convert an ETDump to a trace, and write either to a file.
  *
- * Both engines give an ETDump, so there is one way to the trace, and any ETDump could take it. It may come from
- * a daemon, so it is read like every foreign file.
+ * Both engines return an ETDump, so there is one conversion. It may come from a daemon, so it is untrusted, like every
+ * file.
  *
- * Times in a trace are microseconds with a fraction, and count from the first event here: a double has 53 bits, and
- * nanoseconds since the machine's start would lose some. */
+ * Times in a trace are microseconds, as doubles. They count from the first event, because a double has only 53 bits and
+ * would round nanoseconds since the machine's start. */
 #include "clients/inferctl/profile.h"
 
 #include "runtime/program/flatbuffer.h"
@@ -79,11 +79,11 @@ json_t *ctl_profile_json(const void *etdump, size_t n_bytes, const char *name, c
 	for (uint32_t i = 0; i < events.n && et_fb_status(&fb) == ET_OK; i++) {
 		all[i] = read_event(&fb, events, i);
 		if (all[i].end_ns < all[i].begin_ns)
-			et_fb_fail(&fb, ET_E_INVALID_EXTERNAL_DATA, "it ends before it begins");
+			et_fb_fail(&fb, ET_E_INVALID_EXTERNAL_DATA, "an event ends before it begins");
 		first_ns = all[i].begin_ns < first_ns ? all[i].begin_ns : first_ns;
 	}
 	if (et_fb_status(&fb) != ET_OK) {
-		snprintf(ret_error, n_error, "the profile is no ETDump: %s", diag.text);
+		snprintf(ret_error, n_error, "the profile is not an ETDump: %s", diag.text);
 		free(all);
 		return NULL;
 	}

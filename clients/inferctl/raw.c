@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writing raw outputs and their manifest.
+/* Write raw outputs and their manifest.
  *
- * The manifest is written last, so that a folder with one is whole. */
+ * The manifest is written last, so a folder that has a manifest is complete. Files of an earlier run that are not
+ * overwritten stay; the manifest does not name them. */
 #include "clients/inferctl/raw.h"
 #include "clients/inferctl/ctl.h"
 

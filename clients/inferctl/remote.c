@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The engine that is the daemon, through libinferd like any other client.
+/* The engine that runs models in the daemon, through libinferd like any other client.
  *
- * A seat is a connection, an instance a Method with one binding over a region of its own. A model given as a file is
- * handed to the daemon as a descriptor; all seats hand in the same file, so the daemon loads it once. Opening a
- * model here costs nothing yet: the first instance does the work. */
+ * A seat is a connection. An instance is a Method with one binding over its own region. A model that is a file is
+ * passed to the daemon as a descriptor; all seats pass the same file, so the daemon loads it once. Opening a model
+ * only opens its files: the daemon loads it for the first instance. */
 #include "clients/inferctl/ask.h"
 #include "clients/inferctl/ctl.h"
 #include "clients/inferctl/engine.h"
@@ -18,7 +18,7 @@
 struct remote_model {
 	struct ctl_model base;
 	char *name, *method;
-	int fd; /* of a file; -1 for a model of the repository */
+	int fd; /* of the program's file; -1 for a model of the repository */
 	int data_fds[ET_PLATFORM_MAX_DATA];
 	size_t n_data_fds;
 };
@@ -61,17 +61,17 @@ static int open_file(const char *path, struct ctl_error *error)
 	return fd < 0 ? ctl_error_set(error, "%s: %s", path, strerror(errno)) : fd;
 }
 
-/* What the daemon shall call a file: its path, or the end of it, if that can travel as text. */
+/* The name that the daemon shows for a file: its path, or the end of a long one. The caller frees it. */
 static char *label_of(const char *path)
 {
 	size_t n = strlen(path);
 	const char *end = n > INF_MAX_NAME ? path + n - INF_MAX_NAME : path;
 	json_t *text;
-	while ((*end & 0xc0) == 0x80) /* not in the middle of a character */
+	while ((*end & 0xc0) == 0x80) /* start at a whole UTF-8 character */
 		end++;
 	text = json_string(end);
 	json_decref(text);
-	return ctl_format("%s", text ? end : "a file whose name is no UTF-8");
+	return ctl_format("%s", text ? end : "a file whose name is not UTF-8");
 }
 
 static int model_open(struct ctl_engine *engine, struct ctl_model **ret, const char *name, struct ctl_file *file,
@@ -118,7 +118,7 @@ static int seat_open(struct ctl_engine *engine, struct ctl_seat **ret, unsigned 
 	if (inferd_open(&seat->d, engine->options.socket) < 0) {
 		const struct ctl ctl = { .socket = engine->options.socket };
 		struct ctl_ask *ask = NULL;
-		/* ctl_ask knows the next step to recommend; the library's sentence is for programs. */
+		/* ctl_ask_open has a better message: it names the options of inferctl. */
 		if (ctl_ask_open(&ask, &ctl, false, error->text, sizeof(error->text)) == 0)
 			ctl_error_set(error, "%s", seat->d ? inferd_error(seat->d) : "out of memory");
 		ctl_ask_close(ask);
@@ -145,7 +145,7 @@ static uint64_t seat_resident_bytes(struct ctl_seat *seat)
 	return n_bytes;
 }
 
-/* NONE for what has no value, whatever it is. */
+/* The tag of a scalar's datatype; NONE for one without a value. */
 static uint8_t scalar_tag(const char *datatype)
 {
 	return strcmp(datatype, "INT") == 0      ? ET_TAG_INT
@@ -164,7 +164,7 @@ static int io_from_info(const struct inferd_tensor_info *info, struct ctl_io *re
 		return 0;
 	}
 	if (type < 0 || info->n_dims > ET_MAX_DIMS)
-		return ctl_error_set(error, "%s: the datatype %s is unknown here", info->name, info->datatype);
+		return ctl_error_set(error, "%s: inferctl does not know the datatype %s", info->name, info->datatype);
 	io.value.tag = ET_TAG_TENSOR;
 	io.value.type = (uint8_t)type;
 	io.value.n_dims = (uint8_t)info->n_dims;
@@ -199,7 +199,7 @@ static int open_method(struct remote_instance *instance, const struct remote_mod
 		.method = model->method,
 		.data_fds = model->data_fds,
 		.n_data_fds = model->n_data_fds };
-	if (with) { /* it has the program already */
+	if (with) { /* the daemon has its program already */
 		options.share_with = with->method;
 		options.n_data_fds = 0;
 		return inferd_method_open(instance->d, &instance->method, NULL, &options);
@@ -287,7 +287,7 @@ static int instance_run_profiled(struct ctl_instance *base, void **ret_etdump, s
 		return ctl_error_set(error, "%s", inferd_error(instance->d));
 	bytes = inferd_last_profile(instance->binding, &n_bytes);
 	if (!bytes)
-		return ctl_error_set(error, "the daemon sent no profile: it is older, or had no memory for it");
+		return ctl_error_set(error, "the daemon sent no profile: it has an older version, or no memory for it");
 	*ret_etdump = ctl_alloc(n_bytes, 1);
 	memcpy(*ret_etdump, bytes, n_bytes);
 	*ret_n_bytes = n_bytes;
@@ -305,13 +305,13 @@ static int instance_output(struct ctl_instance *base, unsigned index, struct ctl
 		rc = inferd_output_shape(instance->binding, index, shape);
 		if (rc != value.n_dims)
 			return ctl_error_set(error, "output %u: %s", index,
-				rc < 0 ? inferd_error(instance->d) : "its rank changed");
+				rc < 0 ? inferd_error(instance->d) : "its rank has changed");
 		for (unsigned i = 0; i < value.n_dims; i++)
 			value.sizes[i] = (int32_t)shape[i];
 		value.n_bytes = ctl_value_numel(&value) * et_scalar_size(value.type);
 		value.data = inferd_output(instance->binding, index);
 		if (value.n_bytes > base->outputs[index].value.n_bytes || (value.n_bytes && !value.data))
-			return ctl_error_set(error, "output %u: it came out larger than its memory", index);
+			return ctl_error_set(error, "output %u is larger than its memory", index);
 	} else {
 		const char *datatype = inferd_output_datatype(instance->binding, index);
 		value.tag = scalar_tag(datatype);

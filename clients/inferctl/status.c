@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* inferctl status: the daemon at a glance: what is loaded, who is connected, how busy the queues are. */
+/* inferctl status: show the daemon's loaded programs, clients, users, queues and plug-in processes.
+ *
+ * One request gets all of it. The text shows the same as the JSON, whose keys scripts rely on: they never change. */
 #include "clients/inferctl/ask.h"
 #include "clients/inferctl/ctl.h"
 
@@ -17,7 +19,7 @@ static json_t *texts_json(const char *const *texts, size_t n)
 	return array;
 }
 
-/* NULL: nobody here knows. */
+/* NULL if this machine does not know the user. */
 static const char *user_name(uint32_t uid)
 {
 	const struct passwd *user = getpwuid(uid);
@@ -152,14 +154,13 @@ static void print_clients(const struct ctl *ctl, const struct inf_server_status 
 	ctl_table_deinit(&table);
 }
 
-/* A row for each user, with "used/limit" of everything that is counted. */
+/* A row for each user, with "used/limit" for each limit. */
 static void print_users(const struct ctl *ctl, const struct inf_server_status *s)
 {
-	size_t n = s->n_users ? s->users[0].n_limits : 0; /* all have the same */
+	size_t n = s->n_users ? s->users[0].n_limits : 0; /* every user has the same limits */
 	char *align = ctl_alloc(n + 4, 1);
 	struct ctl_table table;
-	print_heading(ctl, s->n_users, "user, and what it holds of what it may",
-		"users, and what they hold of what they may");
+	print_heading(ctl, s->n_users, "user, with used/limit", "users, with used/limit");
 	snprintf(align, 4, "lrl");
 	memset(align + 3, 'r', n);
 	align[n + 3] = '\0';
@@ -270,7 +271,7 @@ static void print_text(const struct ctl *ctl, const struct inf_server_status *s)
 	print_hosts(ctl, s);
 }
 
-/* Everybody but this very process: who asks is not who is asked about. */
+/* Remove the connection of this process from the clients. Returns the new array, which the caller frees. */
 static struct inf_client_status *without_us(struct inf_server_status *s)
 {
 	struct inf_client_status *others = ctl_alloc(s->n_clients, sizeof(*others));
@@ -298,7 +299,7 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	if (rc != CTL_OK)
 		return rc;
 	if (reply.kind != INF_REPLY_SERVER_STATUS) {
-		rc = ctl_fail("the daemon answered something else than its status");
+		rc = ctl_fail("the daemon's reply is not its status");
 	} else {
 		struct inf_client_status *others = without_us(&reply.server_status);
 		if (ctl->is_json)
@@ -314,20 +315,18 @@ static int run(struct ctl *ctl, int argc, char **argv)
 const struct ctl_command ctl_status_command = {
 	.name = "status",
 	.arguments = "[OPTION...]",
-	.summary = "Show what is loaded, who is connected, what each user holds and how busy the queues are",
-	.help = "Bytes: file is the model's file; plan what was decoded and compiled from it, once for all "
-		"clients; contexts\n"
-		"what the workers have made for it; state what the clients' Methods remember; frames the "
-		"memory "
-		"that runs have\n"
-		"borrowed; copied what could not be used where it lay in shared memory. What models take "
-		"counts a "
-		"frame for\n"
-		"each worker, whether or not it has been borrowed yet. This command itself is not shown "
-		"among the clients.\n"
-		"Users are those who are connected, with what they hold over all connections (this command's "
-		"one "
-		"included)\n"
-		"and their limits, as [limits] and [user] of inferd.conf give them.\n",
+	.summary = "Show loaded programs, clients, users with their limits, queues and plug-in processes",
+	.help = "Columns of a loaded program, in bytes:\n"
+		"  file       the model's file\n"
+		"  plan       decoded and compiled from the file, once for all clients\n"
+		"  contexts   made by workers for this program\n"
+		"  state      state of the clients' Methods\n"
+		"  frames     activations of runs\n"
+		"  copied     tensors that could not be used where they lie in shared memory, since the daemon started\n"
+		"The memory that models take counts a frame for each worker, even before its first run.\n"
+		"\n"
+		"Users are those with a connection. Their numbers are sums over all their connections, with the limits of\n"
+		"[limits] and [user] in inferd.conf. This command's own connection counts for its user, but is not shown\n"
+		"among the clients.\n",
 	.run = run,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What counts as equal, and what a failure names. */
+/* Test compare: which outputs count as equal, and how a failure is described. */
 #include "clients/inferctl/compare.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* .npy there and back, and what is refused. */
+/* Test npy: values survive a write and a read, and malformed files are refused. */
 #include "clients/inferctl/npy.h"
 
 #include <setjmp.h>

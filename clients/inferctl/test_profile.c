@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Profiles that are none: whatever a daemon sends, the converter says so and reads nothing outside. */
+/* Test profile: a malformed ETDump is refused with a message, and nothing outside of it is read. */
 #include "clients/inferctl/profile.h"
 
 #include "runtime/platform/platform.h"
@@ -95,7 +95,7 @@ static void what_is_no_dump_is_refused(void **state)
 	}
 	memset(bytes, 0xff, n_bytes);
 	assert_null(ctl_profile_json(bytes, n_bytes, "mine", error, sizeof(error)));
-	assert_non_null(strstr(error, "the profile is no ETDump"));
+	assert_non_null(strstr(error, "the profile is not an ETDump"));
 	free(bytes);
 }
 

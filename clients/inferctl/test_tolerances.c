@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rules of tolerances.txt: which one counts, and what is no rule. */
+/* Test tolerances: which rule of tolerances.txt counts, and which lines are refused. */
 #include "clients/inferctl/tolerances.h"
 
 #include <setjmp.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finding the tolerance rule for a file. A broken line is an error and not skipped over: a typing mistake must not
- * quietly make a test stricter or looser than its author meant. */
+/* Find the tolerance rule for a bundled program.
+ *
+ * A malformed line is an error and is not skipped: a typing mistake must not make a test stricter or looser than its
+ * author wanted. */
 #include "clients/inferctl/tolerances.h"
 
 #include <errno.h>
@@ -89,7 +91,8 @@ int ctl_tolerances_for(const char *path, struct ctl_tolerance *ret, char *error,
 		rc = ctl_tolerances_find(file, slash + 1, ret, &line);
 		if (rc < 0)
 			snprintf(error, error_size,
-				"%s:%u: no rule: a path, then 'atol X', 'rtol X', 'cosine X' or 'argmax'", name, line);
+				"%s:%u: not a rule: a path, then 'atol X', 'rtol X', 'cosine X' or 'argmax'", name,
+				line);
 		fclose(file);
 	}
 	free(whole);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `tolerances.txt`: how closely the files of a folder are to be met.
+/* `tolerances.txt`: how closely outputs must match for the bundled programs of a folder.
  *
- * One rule a line: a path or the beginning of one, relative to the folder that holds tolerances.txt, then kinds and
- * bounds: `atol X`, `rtol X`, `cosine X`, `argmax`. What a rule does not bound is exact (bound 0). The first
- * rule whose beginning fits counts. '#' starts a comment. */
+ * Each line is a rule: the beginning of a path, relative to the folder of tolerances.txt, then bounds: `atol X`,
+ * `rtol X`, `cosine X`, `argmax`. A rule with only one of atol and rtol has 0 for the other. The first rule whose
+ * path fits counts. '#' starts a comment. */
 #ifndef CLIENTS_INFERCTL_TOLERANCES_H
 #define CLIENTS_INFERCTL_TOLERANCES_H
 
@@ -11,12 +11,12 @@
 
 #include <stdio.h>
 
-/* The rule for @path (relative to the folder of @file). 1: found, *ret is set. 0: none. -1: a line that is no rule;
- * *ret_line says which. */
+/* Find the rule for @path, which is relative to the folder of @file. 1: found, *ret is set. 0: there is none. -1: line
+ * *ret_line is malformed. */
 int ctl_tolerances_find(FILE *file, const char *path, struct ctl_tolerance *ret, unsigned *ret_line);
 
-/* Look beside @path and in every folder above it; the nearest file with a rule that fits counts. *ret is left
- * alone if there is none. Returns 0, or -1 with a sentence in @error. */
+/* Search tolerances.txt beside @path and in every folder above it; the nearest one with a rule that fits counts.
+ * Without a rule *ret keeps its value. Returns 0, or -1 with the message in @error. */
 int ctl_tolerances_for(const char *path, struct ctl_tolerance *ret, char *error, size_t error_size);
 
 #endif

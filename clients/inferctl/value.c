@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Values: reading elements of any type at any alignment, in row-major order whatever their dim order.
+/* Values: read elements of any type, alignment and dim order, in row-major order.
  *
- * Slow and plain on purpose: this is what judges results, so each element takes the same simple path.
- * Nothing here trusts the data to be aligned or a BOOL to be 0 or 1; sizes were checked by whoever made the
- * value (the bundle reader, the runtime, the daemon's metadata), and n_bytes is checked again before a read. */
+ * This code judges results, so it is simple and slow on purpose: each element takes the same path. It does not rely on
+ * aligned data or on a BOOL that is 0 or 1. The maker of a value (bundle reader, runtime, the daemon's metadata) has
+ * checked its sizes; n_bytes is checked again before each read. */
 #include "clients/inferctl/value.h"
 
 #include "runtime/base/checked.h"
@@ -81,7 +81,7 @@ size_t ctl_value_place(const struct ctl_value *value, size_t index)
 	return place;
 }
 
-/* What an exponent and @n_fraction bits behind it say. */
+/* The magnitude of a float: its exponent, then @n_fraction bits of fraction. */
 static double magnitude_of(int bits, int n_fraction, int bias)
 {
 	int exponent = bits >> n_fraction, fraction = bits & ((1 << n_fraction) - 1);
@@ -89,7 +89,7 @@ static double magnitude_of(int bits, int n_fraction, int bias)
 			: ldexp(fraction, 1 - bias - n_fraction);
 }
 
-/* IEEE 754 binary16: sign, five bits of exponent, ten of fraction. */
+/* IEEE 754 binary16 (fp16): sign, 5 bits of exponent, 10 bits of fraction. */
 static double half_to_double(uint16_t bits)
 {
 	int rest = bits & 0x7fff;
@@ -97,8 +97,9 @@ static double half_to_double(uint16_t bits)
 	return bits & 0x8000 ? -magnitude : magnitude;
 }
 
-/* Sign, exponent, fraction in 8 bits, as the names say (OCP 8-bit Floating Point Specification 1.0). E5M2 has infinities as
- * binary16 has; FN: only the last number is none; FNUZ: only what would be -0, and the bias is one more. */
+/* 8-bit floats (OCP 8-bit Floating Point Specification 1.0): sign, exponent and fraction as the name says. E5M2 has
+ * infinities and NaNs like fp16. FN: no infinities, and only the largest bit pattern is NaN. FNUZ: only the bit
+ * pattern of -0 is NaN, and the bias is larger by one. */
 static double float8_to_double(uint8_t type, uint8_t bits)
 {
 	bool is_e5 = type == ET_FLOAT8E5M2 || type == ET_FLOAT8E5M2FNUZ;
@@ -304,7 +305,7 @@ const char *ctl_number_text(char buffer[32], struct ctl_number number)
 	else if (number.is_integer)
 		snprintf(buffer, 32, "%" PRId64, number.i);
 	else if (isnan(number.d))
-		snprintf(buffer, 32, "nan"); /* whose sign says nothing */
+		snprintf(buffer, 32, "nan"); /* without its sign, which has no meaning */
 	else
 		snprintf(buffer, 32, "%.7g", number.d);
 	return buffer;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* inferctl verify: run bundled programs and compare what comes out with what they say should.
+/* inferctl verify: run bundled programs and compare their outputs with the expected ones.
  *
- * A file passes when every test case of every method in it ran and every output was as expected. All cases of a method
- * run in order on one Method, since state carries over. A file that needs an operator or a backend that is
- * not there is skipped, by name; it never counts as passed. A file without test cases is skipped too.
+ * A file passes if every test case of every method ran and every output is as expected. All cases of a method run in
+ * order on one Method, because state carries over. A file that needs an operator or a backend that is not available
+ * is skipped, with the missing name; it never counts as passed. A file without test cases is skipped, too.
  *
- * --local fills the activations with NaN before every run, so that a plan that relies on what an earlier run left
- * behind fails here first.
+ * With --local, activations are filled with NaN before each run, so that a plan that reads data of an earlier run
+ * fails here.
  *
- * Judging happens in this process in any case; the engine (engine.h) only computes. */
+ * The engine (engine.h) only computes; outputs are compared in this process with every engine. */
 #include "clients/inferctl/compare.h"
 #include "clients/inferctl/ctl.h"
 #include "clients/inferctl/engine.h"
@@ -39,11 +39,11 @@ struct verify {
 	json_t *files;
 };
 
-/* What became of one file. */
+/* The result of one file. */
 struct result {
 	enum verdict verdict;
 	unsigned n_cases, n_bad_cases;
-	double excess; /* of the worst failure */
+	double excess; /* the error of the worst failure beyond its bound */
 	char text[1200];
 };
 
@@ -74,7 +74,7 @@ static void describe_difference(struct result *result, const char *method, uint3
 	fail_case(result, difference->error - difference->allowed, text);
 }
 
-/* -1: outputs could not be written where --raw wants them; everything else is the result's. */
+/* Compare the outputs of a case and note differences in @result. -1: outputs could not be written for --raw. */
 static int judge_outputs(struct verify *v, struct ctl_instance *instance, const struct et_bundle_suite *suite,
 	uint32_t index, const struct ctl_tolerance *tolerance, struct result *result)
 {
@@ -83,7 +83,7 @@ static int judge_outputs(struct verify *v, struct ctl_instance *instance, const 
 
 	if (test->n_outputs > instance->n_outputs) {
 		char text[256];
-		snprintf(text, sizeof(text), "%s case %u: it bundles %u outputs, the method has %u", suite->method,
+		snprintf(text, sizeof(text), "%s case %u: it has %u expected outputs, the method has %u", suite->method,
 			index, test->n_outputs, instance->n_outputs);
 		fail_case(result, INFINITY, text);
 		return 0;
@@ -112,7 +112,8 @@ static int judge_outputs(struct verify *v, struct ctl_instance *instance, const 
 	return 0;
 }
 
-/* @all: the methods of the file, kept until all have run: later ones may go on with what earlier ones have left. */
+/* Run the cases of one method. @all: the opened methods of the file, kept open until all have run, because they may
+ * share state. */
 static int run_suite(struct verify *v, struct ctl_file *file, uint32_t number, struct ctl_opened *all,
 	const struct ctl_tolerance *tolerance, struct result *result)
 {
@@ -141,7 +142,7 @@ static int run_suite(struct verify *v, struct ctl_file *file, uint32_t number, s
 			ctl_raw_case_error(&v->raw, error.text);
 			fail_case(result, INFINITY, text);
 			result->n_bad_cases++;
-			/* What was cut short has lost its state: the later cases would say nothing. */
+			/* The request was cut short and its state is lost, so later cases mean nothing. */
 			if (instance->is_stateful)
 				break;
 			continue;
@@ -187,7 +188,7 @@ static int run_file(struct verify *v, const char *path, struct result *result)
 		fail_case(result, INFINITY, diag.text);
 	} else if (!has_cases) {
 		result->verdict = SKIPPED;
-		snprintf(result->text, sizeof(result->text), "it bundles no test cases");
+		snprintf(result->text, sizeof(result->text), "it has no test cases");
 	}
 	et_program_unref(program);
 	ctl_file_close(&file);
@@ -201,7 +202,7 @@ static void report(struct verify *v, const char *path, const struct result *resu
 	const char *text = result->text, *colours[] = { ctl_green(ctl), ctl_red(ctl), ctl_yellow(ctl) };
 	size_t n_path = strlen(path);
 
-	/* Sentences of the runtime begin with the file's name; the line does already. */
+	/* Messages of the runtime begin with the file's name, and so does the line. */
 	if (strncmp(text, path, n_path) == 0 && strncmp(text + n_path, ": ", 2) == 0)
 		text += n_path + 2;
 	v->n[result->verdict]++;
@@ -255,13 +256,13 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	int rc = CTL_OK, at;
 	const struct ctl_option rows[] = {
 		CTL_ENGINE_OPTIONS(options),
-		{ "rtol", 'r', CTL_DOUBLE, &v.rtol, "R", "allowed error relative to the expected value" },
-		{ "atol", 'a', CTL_DOUBLE, &v.atol, "A", "allowed error on top: |got - expected| <= A + R |expected|" },
+		{ "rtol", 'r', CTL_DOUBLE, &v.rtol, "R", "relative bound: |got - expected| <= A + R |expected|" },
+		{ "atol", 'a', CTL_DOUBLE, &v.atol, "A", "absolute bound" },
 		{ "data", 'd', CTL_STRINGS, &v.data, "FILE",
-			"a data file (.ptd) of the program; else those beside it" },
+			"a data file (.ptd) of the program (default: those beside it)" },
 		{ "raw", 'o', CTL_STRING, &raw, "DIR", "write every output to DIR, with a manifest.json" },
-		{ "verbose", 'v', CTL_FLAG, &v.is_verbose, NULL, "a line for what passed too" },
-		{ "quiet", 'q', CTL_FLAG, &v.is_quiet, NULL, "no line for what was skipped" },
+		{ "verbose", 'v', CTL_FLAG, &v.is_verbose, NULL, "print a line for each file that passed, too" },
+		{ "quiet", 'q', CTL_FLAG, &v.is_quiet, NULL, "print no line for files that were skipped" },
 		{ NULL },
 	};
 
@@ -302,18 +303,14 @@ static int run(struct ctl *ctl, int argc, char **argv)
 const struct ctl_command ctl_verify_command = {
 	.name = "verify",
 	.arguments = "[--local] [OPTION...] PATH...",
-	.summary = "Run bundled programs (.bpte) and compare with the outputs they expect",
-	.help = "Every PATH is a .bpte file, or a folder that is searched for them. All test cases of a "
-		"method run in\n"
-		"order on one Method; methods that share buffers run one after the other on the same ones. A "
-		"file passes\n"
-		"when every output of every case is as expected: integers exactly;\n"
-		"fp32 and fp64 within rtol 1e-3, atol 1e-4; fp16 and bf16 within rtol 1e-2, atol 1e-3; NaN "
-		"equals NaN,\n"
-		"infinities by sign. A tolerances.txt beside a file, or in a folder above, says otherwise "
-		"for it; --rtol\n"
-		"and --atol overrule both. A program that needs an operator or a backend that is not there "
-		"is skipped.\n\n"
-		"The last line counts files: 'N passed, N failed, N skipped'. Exits with 1 if one failed.\n",
+	.summary = "Run bundled programs (.bpte) and compare their outputs with the expected ones",
+	.help = "PATH is a .bpte file, or a folder that is searched for such files. All test cases of a method run in\n"
+		"order on one Method; methods that share buffers run one after the other on the same buffers.\n"
+		"\n"
+		"A file passes if every output of every case is as expected: integers exactly; fp32 and fp64 within\n"
+		"rtol 1e-3, atol 1e-4; fp16 and bf16 within rtol 1e-2, atol 1e-3; NaN equals NaN; infinities have the same\n"
+		"sign. A tolerances.txt beside a file, or in a folder above it, replaces these bounds, and --rtol and\n"
+		"--atol replace both. A program that needs an operator or a backend that is not available is skipped.\n\n"
+		"The last line counts files: 'N passed, N failed, N skipped'. The exit status is 1 if a file failed.\n",
 	.run = run,
 };

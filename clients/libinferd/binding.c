@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bindings: where a Method's inputs and outputs lie, once for all requests.
+/* Bindings: the memory of a Method's inputs and outputs, told to the daemon once for all requests.
  *
- * In the region that inferd_bind makes, every tensor begins on a cache line of its own (or what the daemon wants,
- * if that is more), so that two cores that write neighbouring tensors don't fight over a line. */
+ * A binding references its Method and its regions, so they stay in memory until it is freed, even if the caller has
+ * closed them. Changes between requests (shapes and scalars) are kept here and sent with the next request.
+ *
+ * In the region that inferd_bind makes, every tensor begins on its own cache line, or at the alignment that the
+ * daemon asks for if that is larger. So two cores that write neighbouring tensors never share a line. Nothing here
+ * copies a tensor. */
 #include "clients/libinferd/libinferd_internal.h"
 
 #include "runtime/base/checked.h"
@@ -10,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- making one ---- */
+/* ---- making a binding ---- */
 
-/* A binding with empty arrays as long as the Method needs, in no list yet; NULL when out of memory. */
+/* A binding with empty arrays for the Method's inputs and outputs, in no list yet. NULL when out of memory. */
 static struct inferd_binding *binding_new(struct inferd_method *m)
 {
 	struct inferd_binding *b = calloc(1, sizeof *b);
@@ -64,20 +68,20 @@ enum inf_scalar_kind inf_lib_scalar_kind(const struct inferd_tensor_info *info)
 						       : INF_SCALAR_NONE;
 }
 
-/* Check one of the caller's slots, note the place and fill in the wire's slot. */
+/* Check one slot of the caller, write the place and the slot of the request. The place references its region. */
 static int place(struct inferd *d, const struct inferd_tensor_info *info, const struct inferd_slot *slot, bool is_input,
 	struct inf_lib_place *ret_place, struct inf_slot *ret_slot)
 {
 	*ret_slot = (struct inf_slot){ 0 };
 	if (info->is_scalar) {
-		/* The value comes with each request; the kind is what counts here. */
+		/* Each request has the value; binding takes only the kind. */
 		if (is_input)
 			ret_slot->scalar = (struct inf_scalar){ .kind = inf_lib_scalar_kind(info) };
 		return 0;
 	}
 	if (!slot->region) {
 		if (is_input)
-			return inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "%s: no region is given for it", info->name);
+			return inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "%s: an input needs a region", info->name);
 		return 0;
 	}
 	size_t n_bytes = slot->n_bytes ? slot->n_bytes : info->n_bytes;
@@ -85,7 +89,8 @@ static int place(struct inferd *d, const struct inferd_tensor_info *info, const 
 		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "%s: offset %zu is not a multiple of 64", info->name,
 			slot->offset);
 	if (slot->region->d != d)
-		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "%s: its region is another connection's", info->name);
+		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "%s: its region belongs to another connection",
+			info->name);
 	if (!et_in_range(slot->offset, n_bytes, slot->region->mapping.n_bytes))
 		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT,
 			"%s: %zu bytes at offset %zu do not fit a region of %zu", info->name, n_bytes, slot->offset,
@@ -99,7 +104,7 @@ static int place(struct inferd *d, const struct inferd_tensor_info *info, const 
 	return 0;
 }
 
-/* Fill in @b and @slots (inputs, then outputs) and have the daemon bind. */
+/* Fill in @b and @slots (inputs, then outputs) and send the request to bind. */
 static int bind_to(struct inferd_binding *b, const struct inferd_slot *inputs, const struct inferd_slot *outputs,
 	struct inf_slot *slots)
 {
@@ -149,7 +154,8 @@ int inferd_bind_slots(struct inferd_method *m, struct inferd_binding **ret, cons
 	return 0;
 }
 
-/* Lay tensors out one after the other from *n_bytes on; the slots' regions are filled in later. */
+/* Place tensors one after the other, from offset *n_bytes on. False: the offsets overflow. The caller sets the
+ * regions. */
 static bool lay_out(const struct inferd_tensor_info *infos, size_t n, size_t alignment, struct inferd_slot *slots,
 	size_t *n_bytes)
 {
@@ -175,14 +181,14 @@ int inferd_bind(struct inferd_method *m, struct inferd_binding **ret)
 	if (!lay_out(m->inputs, m->n_inputs, d->tensor_alignment, slots, &n_bytes) ||
 		!lay_out(m->outputs, m->n_outputs, d->tensor_alignment, slots + m->n_inputs, &n_bytes) ||
 		!et_align_up(n_bytes ? n_bytes : 1, d->tensor_alignment, &n_bytes))
-		rc = inf_lib_fail(d, INFERD_RESOURCE_EXHAUSTED, "the tensors do not fit the address space");
+		rc = inf_lib_fail(d, INFERD_RESOURCE_EXHAUSTED, "the tensors are larger than the address space");
 	if (!rc)
 		rc = inferd_region_new(d, &region, n_bytes);
 	if (!rc) {
 		for (size_t i = 0; i < n; i++)
 			slots[i].region = region;
 		rc = inferd_bind_slots(m, ret, slots, slots + m->n_inputs);
-		/* It goes with the binding, and until then the daemon's status shows it as this client's. */
+		/* The binding owns it: inferd_unbind frees it, and until then `inferctl status` counts it. */
 		if (!rc)
 			(*ret)->own = region;
 		else
@@ -205,7 +211,7 @@ void inferd_unbind(struct inferd_binding *b)
 	inferd_region_free(own);
 }
 
-/* ---- what it knows ---- */
+/* ---- memory ---- */
 
 void *inferd_input(const struct inferd_binding *b, size_t index)
 {
@@ -222,9 +228,9 @@ size_t inferd_n_copied(const struct inferd_binding *b)
 	return b->n_copied;
 }
 
-/* ---- what changes from request to request ---- */
+/* ---- shapes and scalars ---- */
 
-/* NULL, with the sentence noted, if there is none. */
+/* NULL, with the sentence written, if there is no such input. */
 static const struct inferd_tensor_info *input_info(const struct inferd_binding *b, size_t index)
 {
 	const struct inferd_tensor_info *info = inferd_input_info(b->method, index);
@@ -246,11 +252,11 @@ int inferd_set_input_shape(struct inferd_binding *b, size_t index, const int64_t
 	for (size_t i = 0; i < n_dims; i++)
 		if (!info->is_dynamic && shape[i] != info->shape[i])
 			return inf_lib_fail(d, INFERD_INVALID_ARGUMENT,
-				"%s: size %lld in dimension %zu, where it is always %lld", info->name,
-				(long long)shape[i], i, (long long)info->shape[i]);
+				"%s: size %lld in dimension %zu, which is always %lld", info->name, (long long)shape[i],
+				i, (long long)info->shape[i]);
 	if (!inf_lib_shape_fits(info, shape, n_dims))
 		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT,
-			"%s: sizes that are negative, or more elements than at its largest", info->name);
+			"%s: a size is negative, or the shape has more elements than the largest shape", info->name);
 	memcpy(b->shapes[index], shape, n_dims * sizeof *shape);
 	b->changes[index].n_shape = n_dims;
 	b->changes[index].shape = b->shapes[index];
@@ -258,7 +264,7 @@ int inferd_set_input_shape(struct inferd_binding *b, size_t index, const int64_t
 	return 0;
 }
 
-/* Where to put a number, by the input's kind; NULL, with the sentence noted, if it takes none. */
+/* The place of a scalar input's value, its kind set. NULL, with the sentence written, if the input takes no number. */
 static struct inf_scalar *scalar_input(struct inferd_binding *b, size_t index)
 {
 	const struct inferd_tensor_info *info = input_info(b, index);
@@ -351,7 +357,7 @@ int inferd_output_scalar(const struct inferd_binding *b, size_t index, double *r
 	case INF_SCALAR_NONE:
 		break;
 	}
-	return inf_lib_fail(b->method->d, INFERD_INVALID_ARGUMENT, "output %zu was no number in the last request",
+	return inf_lib_fail(b->method->d, INFERD_INVALID_ARGUMENT, "output %zu was not a number in the last request",
 		index);
 }
 
@@ -364,6 +370,6 @@ int inferd_output_scalar_int(const struct inferd_binding *b, size_t index, int64
 		*ret_value = scalar->bool_value;
 	else
 		return inf_lib_fail(b->method->d, INFERD_INVALID_ARGUMENT,
-			"output %zu was no integer in the last request", index);
+			"output %zu was not an integer in the last request", index);
 	return 0;
 }

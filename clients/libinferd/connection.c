@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The connection: requests out, replies in, each to whom it belongs.
+/* The connection: send requests, receive replies, hand each reply to the call or the binding that waits for it.
  *
- * One thread at a time uses a connection, so there is no lock here. A reply can arrive while the caller waits for
- * another one; it is then noted with its binding, and its callback waits for the next inferd_dispatch, so that
- * callbacks come from there alone. That the caller's event loop notices is what the event fd is for.
+ * One thread at a time uses a connection, so there is no lock here.
  *
- * Once the daemon is gone, or has said something that is no reply, the connection stays lost: everything in flight
- * ends with INFERD_DISCONNECTED and so does every later call. Connecting again is the application's decision, since
- * state is lost with the old one. */
+ * Only inferd_dispatch calls callbacks. A reply for a binding can arrive while the caller waits for another one; the
+ * binding keeps the result, and an event fd makes inferd_get_fd's descriptor readable, so that the caller's event
+ * loop calls inferd_dispatch.
+ *
+ * A connection that is lost stays lost: when the daemon goes away or sends a malformed reply, every request in
+ * flight and every later call ends with INFERD_DISCONNECTED. The library does not connect again by itself, because
+ * the state of Methods is lost with the connection; the application decides. */
 #include "clients/libinferd/libinferd_internal.h"
 
 #include <errno.h>
@@ -34,7 +36,7 @@ const char *inferd_status_text(int status)
 
 const char *inferd_error(const struct inferd *d)
 {
-	return d ? d->error : "out of memory"; /* the only way to have none */
+	return d ? d->error : "out of memory"; /* inferd_open leaves NULL for this reason alone */
 }
 
 int inf_lib_fail(struct inferd *d, int status, const char *format, ...)
@@ -53,14 +55,14 @@ int inf_lib_take_options(struct inferd *d, void *ret_options, size_t n_bytes, co
 	if (!options)
 		return 0;
 	memcpy(&n_given, options, sizeof n_given);
-	if (n_given < sizeof n_given) /* or all that was asked for would be ignored without a word */
+	if (n_given < sizeof n_given) /* otherwise all options would be ignored silently */
 		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT,
 			"the options' struct_size is %zu: set it to the struct's sizeof", n_given);
 	memcpy(ret_options, options, n_given < n_bytes ? n_given : n_bytes);
 	return 0;
 }
 
-/* ---- losing it ---- */
+/* ---- losing the connection ---- */
 
 static int lose(struct inferd *d, const char *why)
 {
@@ -82,7 +84,7 @@ static int lost(struct inferd *d)
 
 /* ---- sending ---- */
 
-/* Whether the socket is to be watched for writing, too. */
+/* Watch the socket for writing, too, while packets wait to be sent. */
 static void watch_writing(struct inferd *d, bool has_more)
 {
 	if (has_more == d->has_more)
@@ -100,7 +102,7 @@ void inf_lib_notice(struct inferd *d)
 	d->is_raised = is_due;
 	uint64_t n = 1;
 	ssize_t done = is_due ? write(d->event_fd, &n, sizeof n) : read(d->event_fd, &n, sizeof n);
-	(void)done; /* it goes from 0 to 1 and back, which cannot fail */
+	(void)done; /* the counter goes from 0 to 1 and back, which cannot fail */
 }
 
 static int sent(struct inferd *d, int rc)
@@ -110,14 +112,14 @@ static int sent(struct inferd *d, int rc)
 		return 0;
 	}
 	if (rc == INF_CHANNEL_E_CLOSED && d->last_id == 1)
-		return 0; /* it may have said why before it hung up: receiving tells */
+		return 0; /* the daemon may have sent a reason before it closed: receive it first */
 	if (rc == INF_CHANNEL_E_CLOSED)
 		return lose(d, "the daemon closed the connection");
 	if (rc == INF_CHANNEL_E_FULL)
 		return inf_lib_fail(d, INFERD_RESOURCE_EXHAUSTED,
-			"too many requests wait to be sent: the daemon does not read them");
+			"too many requests wait to be sent; the daemon does not read them");
 	return inf_lib_fail(d, INFERD_INTERNAL, "cannot send the request: %s",
-		rc < 0 ? strerror(-rc) : "it is too large for the socket");
+		rc < 0 ? strerror(-rc) : "the packet is too large for the socket");
 }
 
 int inf_lib_send(struct inferd *d, struct inf_request *request, const int *fds, size_t n_fds)
@@ -144,7 +146,7 @@ void inf_lib_tell(struct inferd *d, struct inf_request *request)
 	memcpy(error, d->error, sizeof error);
 	if (d->is_open && !d->is_lost)
 		inf_lib_send(d, request, NULL, 0);
-	memcpy(d->error, error, sizeof error); /* the sentence of the call before stays */
+	memcpy(d->error, error, sizeof error); /* keep the sentence of the call before */
 }
 
 /* ---- receiving ---- */
@@ -160,10 +162,10 @@ static struct inferd_binding *find_running(struct inferd *d, uint64_t id)
 	return NULL;
 }
 
-/* Hand a reply to whoever waits for it. Nobody does for what was only told, or given up. */
+/* Hand a reply to the waiting call or to its binding. Replies to inf_lib_tell and for freed bindings are dropped. */
 static void sort_reply(struct inferd *d, const struct inf_reply *reply, int *fds, size_t *n_fds)
 {
-	/* Without an id: the daemon turns the connection away. */
+	/* An error without an id: the daemon refuses the connection. */
 	bool is_refusal = !reply->id && reply->status != INF_OK;
 	if (d->awaited_id && (reply->id == d->awaited_id || is_refusal)) {
 		d->awaited_id = 0;
@@ -207,7 +209,7 @@ static int receive(struct inferd *d, bool waits)
 	inf_close_fds(fds, n_fds);
 	if (rc) {
 		char why[sizeof diag.text + 64];
-		snprintf(why, sizeof why, "the daemon sent what is no reply: %s", rc < 0 ? strerror(-rc) : diag.text);
+		snprintf(why, sizeof why, "the daemon sent a malformed reply: %s", rc < 0 ? strerror(-rc) : diag.text);
 		return lose(d, why);
 	}
 	return 1;
@@ -257,7 +259,7 @@ int inf_lib_call(struct inferd *d, struct inf_request *request, const int *fds, 
 	if (d->reply_fd >= 0)
 		close(d->reply_fd);
 	if (d->reply.status == INF_OK)
-		return inf_lib_fail(d, INFERD_INTERNAL, "the daemon answered something else than was asked");
+		return inf_lib_fail(d, INFERD_INTERNAL, "the daemon sent a reply to another kind of request");
 	return inf_lib_fail(d, (int)d->reply.status, "%s",
 		d->reply.error[0] ? d->reply.error : inferd_status_text((int)d->reply.status));
 }
@@ -269,11 +271,12 @@ int inferd_get_fd(const struct inferd *d)
 	return d->epoll_fd;
 }
 
-/* Call what is due; how many. */
+/* Call the callbacks that are due. Returns how many. */
 static int deliver(struct inferd *d)
 {
 	int n = 0;
-	/* Those that are due now: what a callback starts and completes at once waits for the next time. */
+	/* Only the callbacks that are due now: a request that a callback starts is delivered next time, so this
+	 * ends. */
 	struct et_list_node due;
 	et_list_init(&due);
 	while (!et_list_is_empty(&d->completed)) {
@@ -288,7 +291,7 @@ static int deliver(struct inferd *d)
 		if (b->status)
 			inf_lib_fail(d, -b->status, "%s", b->error);
 		n++;
-		/* b may be gone after this */
+		/* the callback may free b */
 		b->done(b, b->status, b->userdata);
 	}
 	inf_lib_notice(d);
@@ -319,7 +322,8 @@ int inferd_wait(struct inferd *d, int timeout_ms)
 
 /* ---- opening and closing ---- */
 
-/* An epoll fd over the socket and an event fd: one descriptor that is readable whenever there is something to do. */
+/* An epoll fd over the socket and the event fd: one descriptor, readable whenever inferd_dispatch has something to
+ * do. */
 static int make_events(struct inferd *d)
 {
 	d->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -334,8 +338,8 @@ static int make_events(struct inferd *d)
 static const char *what_to_do(int error)
 {
 	if (error == ENOENT || error == ECONNREFUSED)
-		return "; is it running? ('systemctl start inferd.socket'; $INFERD_SOCKET is another place "
-		       "to look)";
+		return "; start the daemon with 'systemctl start inferd.socket', or set $INFERD_SOCKET to its "
+		       "socket";
 	return error == EACCES ? "; ask the administrator to add you to the group of the socket" : "";
 }
 
@@ -370,7 +374,7 @@ static int say_hello(struct inferd *d, const struct inferd_open_options *options
 			hello->server_name, hello->server_version, hello->protocol, INF_PROTOCOL);
 	uint32_t alignment = hello->tensor_alignment;
 	if (alignment & (alignment - 1) || alignment > 65536)
-		return inf_lib_fail(d, INFERD_INTERNAL, "the daemon wants tensors aligned to %u", alignment);
+		return inf_lib_fail(d, INFERD_INTERNAL, "the daemon asks for tensors aligned to %u bytes", alignment);
 	d->tensor_alignment = alignment < 64 ? 64 : alignment;
 	return 0;
 }
@@ -413,7 +417,7 @@ int inferd_open_with(struct inferd **ret, const struct inferd_open_options *give
 	if (!rc)
 		rc = say_hello(d, &options);
 	if (rc)
-		d->is_lost = true; /* half a connection is none */
+		d->is_lost = true; /* every later call fails */
 	return rc;
 }
 
@@ -421,7 +425,7 @@ void inferd_close(struct inferd *d)
 {
 	if (!d)
 		return;
-	d->is_lost = true; /* nobody needs to be told: the daemon sees the end of the connection */
+	d->is_lost = true; /* send no requests: the daemon frees everything when the socket closes */
 	while (!et_list_is_empty(&d->bindings))
 		inf_lib_binding_free(ET_CONTAINER_OF(d->bindings.next, struct inferd_binding, node));
 	while (!et_list_is_empty(&d->regions))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Methods: opening one, and what it takes and gives.
+/* Methods: open and close them, and describe their inputs and outputs.
  *
- * What the daemon says of the inputs and outputs is copied once and stays as long as the Method, or as long as the
- * last binding that needs it. */
+ * The daemon describes inputs and outputs once, in its reply to the open; the copy here lives as long as the Method or
+ * its last binding. Nothing here asks the daemon again: shapes and values of a request are in the binding. */
 #include "clients/libinferd/libinferd_internal.h"
 
 #include "runtime/base/checked.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Copy what the daemon says of the inputs or outputs; NULL when out of memory. */
+/* Copy the descriptions of @n inputs or outputs. NULL when out of memory. */
 static struct inferd_tensor_info *copy_infos(struct et_pool *pool, const struct inf_tensor_metadata *from, size_t n)
 {
 	struct inferd_tensor_info *infos = ET_POOL_NEW_ARRAY(pool, struct inferd_tensor_info, n);
@@ -33,7 +33,7 @@ static struct inferd_tensor_info *copy_infos(struct et_pool *pool, const struct 
 	return infos;
 }
 
-/* NULL when out of memory. */
+/* Copy the strings of outputs that are always the same string. NULL when out of memory. */
 static struct inf_lib_text *copy_texts(struct et_pool *pool, const struct inf_tensor_metadata *from, size_t n)
 {
 	struct inf_lib_text *texts = ET_POOL_NEW_ARRAY(pool, struct inf_lib_text, n);
@@ -47,7 +47,7 @@ static struct inf_lib_text *copy_texts(struct et_pool *pool, const struct inf_te
 	}
 	return texts;
 }
-_Static_assert((int)INFERD_MAX_DIMS == (int)INF_MAX_DIMS, "shapes of the wire fit the infos");
+_Static_assert((int)INFERD_MAX_DIMS == (int)INF_MAX_DIMS, "shapes of a message fit the infos");
 
 static struct inferd_method *method_new(struct inferd *d, const struct inf_method_opened *opened)
 {
@@ -73,7 +73,7 @@ static struct inferd_method *method_new(struct inferd *d, const struct inf_metho
 	return NULL;
 }
 
-/* Send the request that opens it. @fd -1: none. */
+/* Fill in @request from @options, send it and make the Method. @fd -1: the daemon has the program. */
 static int method_open(struct inferd *d, struct inferd_method **ret, struct inf_request *request, int fd,
 	const struct inferd_method_options *options)
 {
@@ -90,17 +90,16 @@ static int method_open(struct inferd *d, struct inferd_method **ret, struct inf_
 	size_t n_fds = fd >= 0;
 	if (all.n_data_fds >= INF_MAX_PACKET_FDS || (all.n_data_fds && (fd < 0 || !all.data_fds)))
 		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT,
-			"%zu data files: they go with a program of your own, at most %d", all.n_data_fds,
+			"%zu data files: only inferd_method_open_fd takes them, at most %d", all.n_data_fds,
 			INF_MAX_PACKET_FDS - 1);
 	for (size_t i = 0; i < all.n_data_fds; i++)
 		fds[n_fds++] = all.data_fds[i];
 	request->method_open.data_fds = (uint32_t)all.n_data_fds;
 	if (all.share_with && all.share_with->d != d)
-		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "the Method to share with is another connection's");
+		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "share_with is a Method of another connection");
 	if (all.share_with && fd >= 0)
 		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT,
-			"whoever shares with a Method opens another method of that one's program, and passes "
-			"none");
+			"with share_with, use inferd_method_open: the new Method is one of the same program");
 	request->method_open.share_with = all.share_with ? all.share_with->id : 0;
 	rc = inf_lib_call(d, request, fds, n_fds, INF_REPLY_METHOD_OPENED);
 	if (rc)
@@ -125,7 +124,7 @@ int inferd_method_open_fd(struct inferd *d, struct inferd_method **ret, int fd, 
 	const struct inferd_method_options *options)
 {
 	if (fd < 0)
-		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "the program's descriptor is %d", fd);
+		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "the file descriptor of the program is %d", fd);
 	struct inf_request request = { .method_open = { .model = name } };
 	return method_open(d, ret, &request, fd, options);
 }
@@ -154,7 +153,7 @@ int inferd_method_reset(struct inferd_method *m)
 	return inf_lib_call(m->d, &request, NULL, 0, INF_REPLY_NONE);
 }
 
-/* Elements, or false: a negative size, or more than a size_t counts. */
+/* Count the elements of @shape. False: a size is negative, or the count overflows a size_t. */
 static bool count_elements(const int64_t *shape, size_t n_dims, size_t *ret_n)
 {
 	*ret_n = 1;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Regions as the application sees them: memory that the daemon made, or that it was given.
+/* Regions: shared memory that the daemon made, or that the application imported.
  *
- * A binding over a region keeps it mapped here and alive in the daemon, so freeing a region early is fine. */
+ * Each region is mapped once, for reading and writing. A binding over a region references it here and in the daemon, so
+ * the application may free the region while bindings use it. Nothing here checks seals; the daemon does. */
 #include "clients/libinferd/libinferd_internal.h"
 
 #include <stdlib.h>
@@ -9,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Map @fd; on success the region is in the connection's list. @fd stays the caller's. */
+/* Map @fd and add the region to the connection's list. @fd stays the caller's. 0, or negative with the sentence
+ * written. */
 static int region_add(struct inferd *d, struct inferd_region **ret, int fd, size_t n_bytes, uint64_t id)
 {
 	struct stat st;
@@ -48,7 +50,7 @@ int inferd_region_new(struct inferd *d, struct inferd_region **ret, size_t n_byt
 	uint64_t id = d->reply.region_created.region;
 	int fd = d->reply_fd;
 	if (fd < 0)
-		return inf_lib_fail(d, INFERD_INTERNAL, "the daemon made a region but did not send it");
+		return inf_lib_fail(d, INFERD_INTERNAL, "the daemon made a region but sent no descriptor");
 	rc = region_add(d, ret, fd, n_bytes, id);
 	close(fd);
 	if (rc)

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests: one at a time on a binding, as many bindings as you like.
+/* Requests: start them, wait for them, keep their results. One request at a time on a binding, any number of
+ * bindings.
  *
- * Waiting for a reply costs a wake-up, which is longer than some models run. So inferd_infer looks at the socket for
- * a moment before it sleeps, but only where the request before took the daemon less than that moment, and only as
- * long as that pays (ipc/spin.c); the daemon does the same at its end. docs/design/requests.md says why. */
+ * inferd_infer spins before it sleeps: it polls the socket for up to 50 us, because waking a thread takes longer
+ * than some models run. It spins only if the daemon needed less than that for the binding's last request, and only
+ * as long as spinning pays (ipc/spin.c). The daemon spins likewise; docs/design/requests.md says why.
+ *
+ * Callbacks are not called here but in inferd_dispatch (connection.c). */
 #include "clients/libinferd/libinferd_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what arrived ---- */
+/* ---- completing a request ---- */
 
 static void complete(struct inferd_binding *b, int status, const char *error)
 {
@@ -27,7 +30,7 @@ void inf_lib_binding_disconnect(struct inferd_binding *b)
 	complete(b, -INFERD_DISCONNECTED, b->method->d->error);
 }
 
-/* The sizes and numbers of the outputs. False: not what this Method gives. */
+/* Keep the shapes and values of the outputs. False: they do not fit the Method. */
 static bool take_results(struct inferd_binding *b, const struct inf_inferred *inferred)
 {
 	const struct inferd_method *m = b->method;
@@ -40,18 +43,18 @@ static bool take_results(struct inferd_binding *b, const struct inf_inferred *in
 		memcpy(result->shape, info->shape, sizeof result->shape);
 		if (!inferred->n_outputs)
 			continue;
-		const struct inf_output_shape *came = &inferred->outputs[i];
-		result->scalar = came->scalar;
-		if (!came->n_shape)
+		const struct inf_output_shape *output = &inferred->outputs[i];
+		result->scalar = output->scalar;
+		if (!output->n_shape)
 			continue;
-		if (!inf_lib_shape_fits(info, came->shape, came->n_shape))
+		if (!inf_lib_shape_fits(info, output->shape, output->n_shape))
 			return false;
-		memcpy(result->shape, came->shape, came->n_shape * sizeof *came->shape);
+		memcpy(result->shape, output->shape, output->n_shape * sizeof *output->shape);
 	}
 	return true;
 }
 
-/* The decoder's memory serves the next reply. Without memory for a copy there is none. */
+/* Copy the profile, since the decoder reuses its memory for the next reply. If memory runs out the request has none. */
 static void take_profile(struct inferd_binding *b, const struct inf_inferred *inferred)
 {
 	b->profile = inferred->n_profile ? malloc(inferred->n_profile) : NULL;
@@ -69,14 +72,14 @@ void inf_lib_binding_complete(struct inferd_binding *b, const struct inf_reply *
 		complete(b, -(int)reply->status,
 			reply->error[0] ? reply->error : inferd_status_text((int)reply->status));
 	else if (reply->kind != INF_REPLY_INFERRED || !take_results(b, &reply->inferred))
-		complete(b, -INFERD_INTERNAL, "the daemon's answer does not fit the Method");
+		complete(b, -INFERD_INTERNAL, "the daemon's reply does not fit the Method");
 	else {
 		take_profile(b, &reply->inferred);
 		complete(b, 0, "");
 	}
 }
 
-/* ---- starting ---- */
+/* ---- starting a request ---- */
 
 static int start(struct inferd_binding *b, const struct inferd_request_options *options, inferd_done_fn done,
 	void *userdata)
@@ -121,11 +124,11 @@ int inferd_infer_async(struct inferd_binding *b, const struct inferd_request_opt
 	void *userdata)
 {
 	if (!done)
-		return inf_lib_fail(b->method->d, INFERD_INVALID_ARGUMENT, "there is no callback");
+		return inf_lib_fail(b->method->d, INFERD_INVALID_ARGUMENT, "the callback is NULL");
 	return start(b, options, done, userdata);
 }
 
-/* Look for the reply until it came or the time is up; whether it did. */
+/* Poll for the reply until it arrives or the window ends. Returns whether it arrived. */
 static bool spin(struct inferd_binding *b)
 {
 	struct inferd *d = b->method->d;
@@ -150,8 +153,7 @@ int inferd_infer(struct inferd_binding *b, const struct inferd_request_options *
 	bool spins = is_quick && inf_spin_is_due(&d->spin);
 	if (is_quick)
 		inf_spin_note(&d->spin, !spins || spin(b), spins);
-	while (b->state ==
-		INF_LIB_RUNNING) /* until the reply came, or the connection is lost and with it the request */
+	while (b->state == INF_LIB_RUNNING) /* a lost connection ends it too */
 		inf_lib_wait(d);
 	b->state = INF_LIB_IDLE;
 	inf_lib_notice(d);
@@ -174,7 +176,7 @@ const void *inferd_last_profile(const struct inferd_binding *b, size_t *ret_n_by
 int inferd_cancel(struct inferd_binding *b)
 {
 	if (b->state != INF_LIB_RUNNING)
-		return 0; /* it has ended already */
+		return 0; /* no request, or it has ended already */
 	struct inf_request request = { .kind = INF_REQUEST_CANCEL, .cancel = { b->request_id } };
 	return inf_lib_send(b->method->d, &request, NULL, 0);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libinferd against a daemon that is a thread of this test, on a real socket.
+/* Test libinferd with a fake daemon: a thread of this test on a real socket.
  *
- * The model's name says how the daemon behaves: "double" writes twice its input at once, "hold" answers three
- * requests in reverse order, "vanish" closes the connection, and so on; see infer(). Each test counts the process's
- * descriptors. */
+ * The model's name selects the behaviour of the daemon: "double" writes twice its input, "hold" answers three requests
+ * in reverse order, "vanish" closes the connection; see infer(). Each test checks that no file descriptor leaks. */
 #include "clients/inferd.h"
 #include "ipc/channel.h"
 #include "ipc/message.h"
@@ -185,7 +184,7 @@ static bool infer(struct daemon *d, const struct inf_request *request)
 		d->silent_id = request->id;
 		return true;
 	}
-	if (strcmp(model, "strange") == 0) { /* answers to questions that nobody asked, with descriptors */
+	if (strcmp(model, "strange") == 0) { /* replies without a request, with descriptors */
 		reply_with(d, &(struct inf_reply){ .kind = INF_REPLY_REGION_CREATED }, 123456, d->listener);
 		reply_with(d, &(struct inf_reply){ 0 }, 0, -1);
 		reply_with(d, &(struct inf_reply){ .kind = INF_REPLY_INFERRED }, UINT64_MAX, -1);
@@ -268,7 +267,7 @@ static bool handle(struct daemon *d, const struct inf_request *request, int *fds
 	return true;
 }
 
-/* One client, until it or the script ends the connection. */
+/* Serve one client until it or the script closes the connection. */
 static void *serve(void *arg)
 {
 	struct daemon *d = arg;
@@ -327,7 +326,7 @@ static int set_up(void **state)
 	return inferd_open(&d, path);
 }
 
-/* After this the daemon has seen all that was said. */
+/* After this the daemon has handled all requests sent before. */
 static void end_connection(void)
 {
 	if (!d)
@@ -385,7 +384,7 @@ static void says_whom_to_ask_for_permission(void **state)
 	assert_int_equal(chmod(folder, 0), 0);
 	snprintf(inside, sizeof(inside), "%s/s", folder);
 	uid_t uid = geteuid();
-	assert_int_equal(seteuid(uid ? uid : 65534), 0); /* root may everything */
+	assert_int_equal(seteuid(uid ? uid : 65534), 0); /* root passes every permission check */
 	int rc = inferd_open(&none, inside);
 	assert_int_equal(seteuid(uid), 0);
 	rmdir(folder);
@@ -400,8 +399,8 @@ static void says_why_it_cannot_connect(void **state)
 	struct inferd *none;
 	assert_int_equal(inferd_open(&none, "/no/such/socket"), -INFERD_DISCONNECTED);
 	assert_string_equal(inferd_error(none),
-		"cannot connect to inferd at /no/such/socket: No such file or directory; is it running? "
-		"('systemctl start inferd.socket'; $INFERD_SOCKET is another place to look)");
+		"cannot connect to inferd at /no/such/socket: No such file or directory; start the daemon with "
+		"'systemctl start inferd.socket', or set $INFERD_SOCKET to its socket");
 	assert_string_equal(inferd_error(NULL), "out of memory");
 	struct inferd_method *m;
 	assert_int_equal(inferd_method_open(none, &m, "x", NULL), -INFERD_DISCONNECTED);
@@ -456,12 +455,13 @@ static void infers(void **state)
 	assert_int_equal(inferd_output_scalar(b, 0, &value), -INFERD_INVALID_ARGUMENT);
 	assert_int_equal(inferd_method_reset(m), 0);
 
-	/* in any order: what is used stays until its last user goes */
+	/* in any order: references keep a Method until its last binding is freed */
 	inferd_method_close(m);
 	assert_int_equal(inferd_infer(b, NULL), -INFERD_FAILED_PRECONDITION);
 	inferd_unbind(b);
 	inferd_unbind(NULL);
-	/* One more answer, so that none lies unread at the close: the daemon would have a reset for its next packet. */
+	/* Read one more reply: closing a socket with unread data would reset it, and the daemon's next send would
+	 * fail. */
 	assert_int_equal(inferd_method_open(d, &m, "missing", NULL), -INFERD_NOT_FOUND);
 	end_connection();
 	assert_int_equal(daemon_.n_unregistered, 1);
@@ -485,7 +485,7 @@ static void errors_are_sentences(void **state)
 	assert_int_equal(inferd_infer(b, NULL), -INFERD_INTERNAL);
 }
 
-/* What says nothing of its size would be ignored as a whole. */
+/* Options without struct_size would be ignored silently. */
 static void options_without_a_size_are_refused(void **state)
 {
 	struct inferd *none;
@@ -497,7 +497,7 @@ static void options_without_a_size_are_refused(void **state)
 	assert_string_equal(inferd_error(d), "the options' struct_size is 0: set it to the struct's sizeof");
 	struct inferd_binding *b = bind_model("double");
 	assert_int_equal(inferd_infer(b, &how), -INFERD_INVALID_ARGUMENT);
-	how.struct_size = sizeof how.struct_size; /* an older header's, which had no more */
+	how.struct_size = sizeof how.struct_size; /* as with an older header, which had no other member */
 	assert_int_equal(inferd_infer(b, &how), 0);
 	assert_int_equal(inferd_open_with(&none, &where), -INFERD_INVALID_ARGUMENT);
 	inferd_close(none);
@@ -523,14 +523,14 @@ static void programs_travel_by_descriptor(void **state)
 	assert_int_equal(inferd_method_open(d, &m, "double", &options), -INFERD_INVALID_ARGUMENT);
 	options.n_data_fds = 16;
 	assert_int_equal(inferd_method_open_fd(d, &m, fd, "double", &options), -INFERD_INVALID_ARGUMENT);
-	/* A program built before there were any has a shorter struct. */
+	/* A program built with a header before data_fds passes a shorter struct. */
 	options.struct_size = offsetof(struct inferd_method_options, data_fds);
 	assert_int_equal(inferd_method_open_fd(d, &m, fd, "double", &options), 0);
 	for (int i = 0; i < 16; i++)
 		close(data_fds[i]);
 	close(fd);
 
-	/* Closed by now: the caller's mistake, and the connection goes on. */
+	/* A closed descriptor is the caller's mistake; the connection goes on. */
 	struct inferd_region *r;
 	assert_int_equal(inferd_method_open_fd(d, &m, fd, "double", NULL), -INFERD_INVALID_ARGUMENT);
 	assert_string_equal(inferd_error(d), "a descriptor that was passed is not open");
@@ -551,14 +551,14 @@ static void profiles_are_there_until_the_next_request(void **state)
 		assert_int_equal(n_bytes, 100000);
 		assert_true(profile[0] == 7 && profile[1] == 0 && profile[99999] == 8);
 	}
-	options.priority = INFERD_BATCH; /* asked for, and not there */
+	options.priority = INFERD_BATCH; /* a profile was asked for, and the daemon sends none */
 	assert_int_equal(inferd_infer(b, &options), 0);
 	assert_null(inferd_last_profile(b, &n_bytes));
 	options.priority = INFERD_INTERACTIVE;
 	assert_int_equal(inferd_infer(b, &options), 0);
 	assert_int_equal(inferd_infer(b, NULL), 0);
 	assert_null(inferd_last_profile(b, &n_bytes));
-	assert_int_equal(inferd_infer(b, &options), 0); /* goes with the binding */
+	assert_int_equal(inferd_infer(b, &options), 0); /* freed with the binding */
 }
 
 static void large_answers_arrive(void **state)
@@ -570,7 +570,7 @@ static void large_answers_arrive(void **state)
 		"a name that is rather long, to fill a packet");
 }
 
-static void regions_of_ones_own(void **state)
+static void imported_regions(void **state)
 {
 	struct inferd_method *m;
 	struct inferd_region *r;
@@ -695,7 +695,7 @@ static void callbacks_start_the_next(void **state)
 		assert_true(inferd_wait(d, -1) >= 0);
 }
 
-/* A reply that comes while another call waits is kept for dispatch, and the fd says so. */
+/* A reply that arrives while another call waits is kept for inferd_dispatch, and the descriptor becomes readable. */
 static void callbacks_come_from_dispatch_only(void **state)
 {
 	struct log log = { 0 };
@@ -710,7 +710,7 @@ static void callbacks_come_from_dispatch_only(void **state)
 	assert_int_equal(poll(&(struct pollfd){ .fd = inferd_get_fd(d), .events = POLLIN }, 1, 0), 0);
 	assert_int_equal(inferd_infer_async(a, NULL, done, &log), 0);
 	assert_int_equal(inferd_method_open(d, &(struct inferd_method *){ NULL }, "missing", NULL), -INFERD_NOT_FOUND);
-	assert_int_equal(inferd_wait(d, -1), 1); /* does not block for what is there */
+	assert_int_equal(inferd_wait(d, -1), 1); /* does not block while a callback is due */
 }
 
 static void cancelling(void **state)
@@ -724,7 +724,7 @@ static void cancelling(void **state)
 		assert_true(inferd_wait(d, -1) >= 0);
 	assert_int_equal(log.statuses[0], -INFERD_CANCELLED);
 	assert_string_equal(inferd_error(d), "cancelled by the client");
-	/* given up while in flight: no callback, and its late answer is nobody's */
+	/* unbound while in flight: no callback, and the late reply is dropped */
 	assert_int_equal(inferd_infer_async(b, NULL, done, &log), 0);
 	inferd_unbind(b);
 	b = bind_model("double");
@@ -802,7 +802,7 @@ int main(void)
 		TEST(programs_travel_by_descriptor),
 		TEST(profiles_are_there_until_the_next_request),
 		TEST(large_answers_arrive),
-		TEST(regions_of_ones_own),
+		TEST(imported_regions),
 		TEST(numbers_and_shapes),
 		TEST(replies_in_any_order),
 		TEST(callbacks_start_the_next),

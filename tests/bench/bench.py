@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every performance claim of the README, measured again.
+"""Measure every performance claim of the README again.
 
     tools/debian13 tests/bench/bench.py --build build [--pairs N] [--seconds S] [--only NAME,...]
                           [--peer RUNNER [--peer-cache PROGRAM] | --build-peer RUNNER.cpp] [--json]
 
-Each row compares things that ran side by side: A, B, A, B, … in one go, at least nine times; what is printed are
-medians of the pairs' figures and of their ratios. Absolute times belong to the machine named above the table and
-prove nothing elsewhere. The peer is the original ExecuTorch runtime (tests/bench/peer.sh builds its runner); without it
-its rows are left out, and said to be. The status is 1 where a bar is not met.
+Each row compares two programs that run in turn (A, B, A, B, ...), at least nine times; it shows the medians of both and
+of the ratios of the pairs. Absolute times are those of the machine named above the table. The peer is the original
+ExecuTorch runtime (tests/bench/peer.sh builds its runner); without it its rows are skipped, with a note. The status is 1
+if a bar is not met.
 """
 import argparse
 import contextlib

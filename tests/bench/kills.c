@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How long the daemon keeps what belonged to a client that was killed.
+/* Measure how long the daemon keeps what belongs to a client that was killed.
  *
  *     kills SOCKET MODEL N <LOG
  *
- * LOG is what a daemon with log_level = debug writes, through a pipe. N clients, one after the other, keep requests in
- * flight, each until it is killed at a random moment. Every line of the log is stamped when it comes; this process asks
- * for a real-time class, so that where the cores are all at work it is the daemon that is measured. From kill() to
- *     idle   the line that says that its queued requests are over, and its bindings, Methods and regions that no run
- *            uses are free
- *     rest   the line that says that it is freed, from the end of its last running segment on
- * The result is JSON: {"n", "n_running", "idle_p50_ms", "idle_max_ms", "rest_p50_ms", "rest_max_ms", "is_realtime"};
- * n_running: how many were killed while a request of theirs ran. */
+ * LOG is the log of a daemon with log_level = debug, through a pipe. N clients, one after the other, keep requests
+ * in flight until each is killed at a random moment. Each line of the log gets a time stamp when it arrives. This
+ * process asks for real-time scheduling, so that it measures the daemon even if all cores are busy. The times from
+ * kill() to these lines are measured:
+ *     idle   its queued requests have ended, and its bindings, Methods and regions that no run uses are freed
+ *     rest   nothing is left of it, measured from the end of its last running segment
+ * The result is JSON: {"n", "n_running", "idle_p50_ms", "idle_max_ms", "rest_p50_ms", "rest_max_ms", "is_realtime"}.
+ * n_running counts the clients that were killed while one of their requests ran. */
 #include "clients/inferd.h"
 
 #include <poll.h>

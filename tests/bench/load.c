@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Clients that keep the daemon busy, or just sit there, and what each of them got.
+/* Clients that keep the daemon busy, or are idle, and a report of what each client got.
  *
  *     load SOCKET SECONDS MODEL CLIENTS...
  *
- * CLIENTS is COUNT[:PRIORITY[:WEIGHT[:IN_FLIGHT]]]: that many connections, each with a Method of its own on MODEL,
- * with that many bindings and so requests in flight (1; 0: one request to begin with, then idle). Each is a thread.
- * When all have had their first answer, "ready" is printed; after SECONDS of requests the result, in JSON:
+ * CLIENTS is COUNT[:PRIORITY[:WEIGHT[:IN_FLIGHT]]]: so many connections, each with its own Method of MODEL, and with
+ * IN_FLIGHT bindings and so requests in flight (default 1; 0: one request at the start, then idle). Each client is a
+ * thread. The program prints "ready" when all clients have had their first answer, and after SECONDS of requests the
+ * result as JSON:
  *
  *     {"seconds", "requests_per_s", "p50_us", "p90_us", "p99_us", "min_us", "max_us",
  *      "clients": [{"priority", "weight", "requests", "run_ms", "p50_us", "p99_us"}, ...]}
  *
- * run_ms is the time that the client's requests computed, as the daemon says. The connections stay until standard
- * input ends, so that who started this can look at the daemon meanwhile. Inputs are zeros. */
+ * run_ms is the computing time of the client's requests, as the daemon reports it. The connections stay open until
+ * standard input ends, so that the caller can look at the daemon meanwhile. Inputs are zeros. */
 #include "clients/inferd.h"
 
 #include <pthread.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A model that is one call of the test plug-in, with 256 floats in and out.
+/* Write a model that is one call of the test plug-in, with 256 floats as input and output.
  *
  *     make_delegated WORD FILE.pte [ID]       (see tests/plugins/plugin.c)
  *
- * ID is another plug-in's delegate id; a WORD may have bytes as %HH. */
+ * ID is the delegate id of another plug-in. WORD may have bytes as %HH. */
 #include "tests/support/make_program.h"
 
 #include <stdio.h>

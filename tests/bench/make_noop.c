@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A model that computes nothing, so that what is left of a request is inferd itself: one FP32 input of a given size,
- * one number out, which a kernel reads from the input's header without touching its elements.
+/* Write a model that computes nothing, so that a request measures inferd alone. It has one FP32 input of a given
+ * size, and one number as output, which a kernel reads from the input's header without touching its elements.
  *
  *     make_noop N_BYTES FILE.pte */
 #include "tests/support/make_program.h"

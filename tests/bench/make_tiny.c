@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program of many operators that have next to nothing to do, so that what is left of a run is the executor: each adds
- * two single numbers: floats, or the int64 of which positions and counts are.
+/* Write a program of many tiny operators, so that a run measures the executor alone. Each operator adds two tensors
+ * of one element: float, or int64 as for positions and counts.
  *
  *     make_tiny N_OPERATORS FILE.pte [int64] */
 #include "tests/support/make_program.h"

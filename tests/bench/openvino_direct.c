@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* OpenVINO called directly: how long runs of a payload take without the daemon and without a host process.
+/* Call OpenVINO directly: how long runs of a payload take without the daemon and without a host process.
  *
  *     openvino_direct FOLDER PAYLOAD THREADS N
  *
- * FOLDER holds libopenvino_c.so.*, PAYLOAD is what an exporter put into the program (export_model's blob). Precision and
- * threads are set as the plug-in sets them. Inputs are zeros. Prints {"p50_ms"}. */
+ * FOLDER has libopenvino_c.so.*. PAYLOAD is the blob of export_model, as an exporter writes it into a program.
+ * Precision and threads are set as the plug-in sets them. Inputs are zeros. Prints {"p50_ms"}. */
 #include <dlfcn.h>
 #include <glob.h>
 #include <stdarg.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The most memory that a command had resident at once, which only the kernel knows when it has ended.
+/* Run a command and print the most memory that it had resident at once.
  *
- *     peak COMMAND [ARGUMENT...]      runs it, and prints {"peak_kb": …} on a line of its own after what it printed
+ *     peak COMMAND [ARGUMENT...]      prints {"peak_kb": ...} on its own line after the command's output
  *
- * Started by somebody small: the kernel counts what a process was before its exec, so a child of Python would never
- * have had less than Python. The status is the command's; 127 where it could not be run or was killed. */
+ * Only the kernel knows this number, when the command has ended. The kernel also counts the memory of a process
+ * before its exec, so the parent must be small: a child of Python would never have less than Python. The status is
+ * the command's, or 127 if the command could not be run or was killed. */
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -1,13 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Build a program over the original runtime, for bench.py to compare with.
+# Build a program that uses the original ExecuTorch runtime, for comparisons by bench.py.
 #
-#     tests/bench/peer.sh PROGRAM.cpp     prints where what was built of it is
+#     tests/bench/peer.sh PROGRAM.cpp     prints the path of the built program
 #
 # PROGRAM.cpp is the runner that comes with the material beside the checkout (../shared/peer/runner.cpp), or peer_cache.cpp
-# here. It is compiled against the PyPI
-# wheel `executorch`, which is installed without its dependencies into a virtual environment of its own below
-# ${XDG_CACHE_HOME:-~/.cache}/inferd/peer. What is there already is used again.
+# here. It is compiled against the PyPI wheel `executorch`, which is installed without its dependencies into a virtual
+# environment in ${XDG_CACHE_HOME:-~/.cache}/inferd/peer. Existing environments and programs are used again.
 set -euo pipefail
 
 VERSION=1.5.1

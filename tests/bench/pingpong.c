@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The floor under every request: one small packet there and back between two processes over the same kind of
- * socket that inferd uses, blocking, with nothing else done. What inferd adds to a run is stated as a multiple of
- * this, since it is the part that the machine and its kernel decide.
+/* Measure the floor under each request: one small packet to another process and back, over the same kind of socket
+ * as inferd's, blocking, with no other work. bench.py states inferd's own cost as a multiple of this, because this
+ * part depends on the machine and its kernel.
  *
- *     pingpong [ROUNDS [CORE CORE]]      prints {"p50_us": …, "min_us": …, "p99_us": …}
+ *     pingpong [ROUNDS [CORE CORE]]      prints {"p50_us": ..., "min_us": ..., "p99_us": ...}
  *
- * Where the two run decides most of it: a wake-up on the same core is a switch, one on another core that has halted an
- * interrupt and more. Without cores that is the kernel's choice, as it is for inferd and its clients. */
+ * The cores of the two processes matter most: a wake-up on the same core is a context switch; a wake-up on another
+ * core that is halted takes an interrupt and more. Without CORE the kernel chooses, as it does for inferd and its
+ * clients. */
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>

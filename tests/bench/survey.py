@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Any programs, on inferd's runtime and on the original: a run, the first load, the most memory.
+"""Compare inferd's runtime with the original one on any programs: run time, first load, peak memory.
 
     tools/debian13 tests/bench/survey.py --build build --peer RUNNER [--pairs N] [--ms MS] [--threads N] [--json] DIR|FILE...
 
-Each program found (`.pte`, or the one inside a `.bpte` without a `.pte` beside it) runs in processes of its own, the
-original's and ours in turn, on zeros of the largest shapes. What is printed are medians of the pairs' ratios, the
-worst first: p50 of a run, the time until the first load is done (nothing kept), and the most memory that the process
-ever had resident. RUNNER is what tests/bench/peer.sh builds. What the original cannot run is listed below the table; the
-status is 1 where it can and we cannot, or where a bar (1.02, 1, 1) is not met.
+Each program (`.pte`, or the one inside a `.bpte` without a `.pte` beside it) runs in new processes, the original's and
+ours in turn, on zeros of the largest shapes. The table has the medians of the pairs' ratios, worst first: p50 of a run,
+time of the first load (without a cache), and peak resident memory. RUNNER is built by tests/bench/peer.sh. Programs that
+the original cannot run are listed below the table. The status is 1 if we cannot run one that the original can, or if a
+bar (1.02, 1, 1) is not met.
 """
 import argparse
 import json

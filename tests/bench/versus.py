@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The same programs on inferd's runtime and on the original, in turn: latency, overhead, loading.
+"""Run the same programs on inferd's runtime and on the original, in turn: latency, overhead, loading.
 
-Rows of bench.py, which hands itself in for what both use. Each measurement is a process of its own, original first,
-then ours, so that a pair sees the same moment of the machine. Inputs are zeros of the largest shapes on both sides.
+These are rows of bench.py, which passes its module for the functions that both use. Each measurement is a new process,
+original first, then ours, so that both of a pair run under the same conditions. Inputs are zeros of the largest shapes on both sides.
 """
 import pathlib
 import subprocess

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""inferctl from outside: exit statuses, sentences, JSON, and that it says the same with the daemon and without.
+"""Test the inferctl program: exit statuses, messages, JSON, and that results are the same with the daemon and --local.
 
     test_inferctl.py INFERCTL [INFERD [CLASSIFY]]
 
-Without INFERD the tests that need a daemon are left out, without CLASSIFY (clients/examples) that of four applications.
+Without INFERD, the tests that need a daemon are skipped; without CLASSIFY (clients/examples), the test of four applications.
 """
 
 import json
@@ -180,16 +180,16 @@ class Folder(unittest.TestCase):
         for three, truth in (("3", "true"), ("0x3", "1"), ("3e0", "true")):
             self.good(*given(three, "0.5", truth, "none", "none"), "-o", self.path("y.npy"))
             np.testing.assert_array_equal(np.load(self.path("y.npy")), np.array([3.5, -5.5, 9.5, 0.5], "f4"))
-        for pattern, *inputs in (("input 1 is a number, give it as one", "three", "0.5", "true", "none", "none"),
+        for pattern, *inputs in (("input 1 is a number: give its value", "three", "0.5", "true", "none", "none"),
                                  ("input 1: .* exported for one value of this Int", "3e5", "0.5", "true", "none", "none"),
                                  ("input 3: .* exported for one value of this Bool", "3", "0.5", "false", "none", "none"),
                                  (r"1e\+300 does not fit an integer", "1e300", "0.5", "true", "none", "none"),
                                  (r"3\.7 does not fit an integer", "3.7", "0.5", "true", "none", "none"),
                                  ("nan does not fit", "nan", "0.5", "true", "none", "none"),
-                                 ("input 3 is a truth value, give it as true or false", "3", "0.5", "yes", "none", "none"),
-                                 ("input 4 is left out by the program: say none", "3", "0.5", "true", "w", "none"),
-                                 ("input 5 is left out by the program: say none", "3", "0.5", "true", "none", "0"),
-                                 ("has 6 inputs, and 4 were given", "3", "0.5", "true")):
+                                 ("input 3 is a bool: give true or false", "3", "0.5", "yes", "none", "none"),
+                                 ("input 4 is left out by the program: give none", "3", "0.5", "true", "w", "none"),
+                                 ("input 5 is left out by the program: give none", "3", "0.5", "true", "none", "0"),
+                                 ("has 6 inputs, but 4 were given", "3", "0.5", "true")):
             self.fails(pattern, *given(*inputs))
         numbers = os.path.join(SMALL, "numbers.bpte")
         self.assertIn("1 passed, 0 failed, 0 skipped", self.good(*before, "verify", *after, numbers))
@@ -207,7 +207,7 @@ class Folder(unittest.TestCase):
             self.assertEqual(f.read(), name.encode())
         seen = json.loads(self.good("--json", *infer, program, "--method", "get_name"))
         self.assertEqual(seen["outputs"], [{"kind": "String", "value": name}])
-        self.fails("not as .npy", *infer, program, "-m", "get_name", "-o", self.path("name.npy"))
+        self.fails("cannot be written as .npy", *infer, program, "-m", "get_name", "-o", self.path("name.npy"))
         with open(program, "rb") as f:
             raw = f.read().replace("caf\u00e9".encode(), b"caf\xff\xfe")
         self.assertIn('"(no UTF-8)"', self.good(*infer, self.path("raw.pte", raw), "-m", "get_name"))
@@ -246,15 +246,15 @@ class Folder(unittest.TestCase):
             bare = f.read()
         bare = self.path("bare.pte", bare[bare.index(b"ET12") - 4:])
         for pattern, *args in (
-                ("method 'begin' has 2 inputs: give each with --input", bare, "-m", "begin", "-m", "level"),
-                ("together have 2 inputs, and 1 were given", bundle, "-m", "square", "-m", "square", *inputs[:2]),
+                ("method 'begin' has 2 inputs: give each one with --input", bare, "-m", "begin", "-m", "level"),
+                ("together have 2 inputs, but 1 were given", bundle, "-m", "square", "-m", "square", *inputs[:2]),
                 (r"input 0 is FP32 \[2,3\].* at most|takes 24", bundle, "-m", "square", "-m", "square", *inputs),
-                ("together have only 2 outputs, and 3 files", bundle, "-m", "level", "-m", "level",
+                ("together have only 2 outputs, but --output was given 3 times", bundle, "-m", "level", "-m", "level",
                  "-o", self.path("x"), "-o", self.path("y"), "-o", self.path("z")),
                 ("no method 'prefill'; it has: begin, decode, level, square, wipe", bundle, "-m", "begin", "-m", "prefill")):
             self.fails(pattern, *before, "infer", *after, *args)
         self.assertFalse(os.path.exists(self.path("x")))
-        self.fails("one --method", *before, "infer", *after, bundle, "-m", "level", "-m", "level", "-p", "p.json", status=2)
+        self.fails("only one --method", *before, "infer", *after, bundle, "-m", "level", "-m", "level", "-p", "p.json", status=2)
 
     def fails(self, pattern, *args, status=1):
         got, out, err = call(*args)
@@ -289,7 +289,7 @@ class CommandLine(Folder):
         nowhere = self.path("nowhere.sock")
         for command in (["status"], ["models"], ["why", "x"], ["infer", "x"], ["bench", "x"]):
             self.fails(r"no daemon listens on .*nowhere.sock.*(--socket|systemctl)", "--socket", nowhere, *command)
-        self.fails(r"no daemon listens on .*nowhere.sock: one that is started with --socket .*nowhere.sock does",
+        self.fails(r"no daemon listens on .*nowhere.sock: start one with 'inferd --socket .*nowhere.sock'",
             "--socket", nowhere, "status")
         self.fails(r"no daemon listens on .*nowhere-manager.sock.*--manager-socket", "--socket", nowhere, "load", "x")
         self.fails(r"no daemon listens on /run/inferd/nowhere.sock: start it with 'systemctl start inferd.socket'",
@@ -321,7 +321,7 @@ class CommandLine(Folder):
     def test_what_goes_with_local(self):
         for option, value in ("--config", "x"), ("--cache", "x"), ("--threads", "2"):
             for command in "infer", "bench", "verify":
-                self.fails(f"{option} goes with --local: add that, .*; 'inferctl {command} --help'",
+                self.fails(f"{option} needs --local; .*; 'inferctl {command} --help'",
                     "--socket", "/no/such", command, option, value, MODEL, status=2)
 
     def test_no_colours_in_a_pipe(self):
@@ -400,12 +400,12 @@ class Local(Folder):
         self.assertEqual(output(), expected)
         # What keeps nothing is not asked which data files lie beside it.
         self.path("beside/data.ptd", b"what is this?")
-        for name, said in ("channels_last", "^$"), ("gelu_xnnpack", "nothing is kept .*data.ptd: not a data file"):
+        for name, said in ("channels_last", "^$"), ("gelu_xnnpack", "packed weights are not cached: .*data.ptd: not a data file"):
             program = shutil.copy(os.path.join(SMALL, name + ".bpte"), self.path("beside"))
             status, _, err = call("bench", "--local", "-n", "1", "--cache", cache, program)
             self.assertEqual(status, 0, err)
             self.assertRegex(err, said)
-        self.fails("nothing can be kept in .*nowhere", "infer", "--local", "--cache", self.path("nowhere"), MODEL)
+        self.fails("the cache cannot be used: .*nowhere", "infer", "--local", "--cache", self.path("nowhere"), MODEL)
 
     def test_cache_with_a_data_file(self):
         """Filters in a .ptd that changes under its name: what was packed of the other contents is not used."""
@@ -441,11 +441,11 @@ class Local(Folder):
         for name, pattern in (("type.npy", r"input 0 is FP64 \[1,3,224,224\], expected FP32 \[1,3,224,224\]"),
                               ("shape.npy", r"input 0 is FP32 \[1,3,10,10\], expected FP32 \[1,3,224,224\]"),
                               ("short.raw", "it has 100 bytes, .* takes 602112"),
-                              ("none.npy", r"No such file.*; input 0 is FP32 \[1,3,224,224\], from a .npy file")):
+                              ("none.npy", r"No such file.*; input 0 is FP32 \[1,3,224,224\]: give a .npy file")):
             self.fails(pattern, "infer", "--local", MODEL, "-i", self.path(name))
-        self.fails(r"give each with --input .*input 0 is FP32 \[1,3,224,224\]", "infer", "--local", MODEL)
-        self.fails("it takes a file, not the name of a model", "inspect", "efficientnet_lite0")
-        self.fails("has 1 input, and 2 were given", "infer", "--local", MODEL, "-i", self.path("shape.npy"), "-i", "x")
+        self.fails(r"give each one with --input .*input 0 is FP32 \[1,3,224,224\]", "infer", "--local", MODEL)
+        self.fails("inspect takes a file, not the name of a model", "inspect", "efficientnet_lite0")
+        self.fails("has 1 input, but 2 were given", "infer", "--local", MODEL, "-i", self.path("shape.npy"), "-i", "x")
 
     def test_numbers(self):
         self.check_numbers([], ["--local"])
@@ -686,7 +686,7 @@ class Daemon(Folder):
         self.assertIn("1 passed, 0 failed", self.ask("verify", self.path("mine")))
         programs = {p["name"]: p for p in json.loads(self.ask("models", "--json"))["models"]}
         self.assertGreater(programs["mlp"]["memory_bytes"], len(content), "its data counts")
-        self.fails("--data goes with a file", "--socket", self.socket, "infer", "mlp", "--data", "x.ptd", *zeros,
+        self.fails("--data is only for a file", "--socket", self.socket, "infer", "mlp", "--data", "x.ptd", *zeros,
             status=2)
         # The same program with other data is another model.
         self.path(os.path.join("mine", PTD), content.replace(b"0.weight", b"9.weight"))

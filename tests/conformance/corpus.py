@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run the whole corpus of one-operator programs through `inferctl verify --local`, and account for every file.
+"""Run the corpus of one-operator programs through `inferctl verify --local`, and account for every file.
 
     corpus.py INFERCTL ARCHIVE BEYOND KNOWN [--absent BACKEND]... [--at-least N]
 
-A file passes; or it is skipped because all operators it lacks stand in BEYOND, or because its backend is one that is
-known to be absent here; or it stands in KNOWN and fails with the words that stand there. Anything else is a failure, and so
-is a file of KNOWN that passes or that does not exist: the lists can only become shorter.
+Each file must pass, or be skipped because all missing operators are listed in BEYOND or its backend is an --absent one,
+or fail with the words that KNOWN lists for it. Any other result is a failure. A file of KNOWN that passes or does not
+exist is a failure, too, so the lists can only become shorter.
 """
 
 import argparse

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Loading a model and running it while memory runs out at the first, the second, the nth allocation.
+/* Load and run a model while the first, the second, the nth allocation fails.
  *
  *     test_out_of_memory {FILE.bpte [FILE.ptd]}...
  *
- * Everything that the runtime and the delegates ask of their allocator is counted: program, data file, Plan, what is compiled,
- * lane, contexts, Method, frame, scratch. For each n the same load and run (every method, its first cases) is tried with
- * an allocator that has nothing left from the nth call on, and with one that has nothing at the nth call alone. It must
- * end with a status and a sentence, or well and with the outputs that it always has; and nothing may be left behind. That
- * ends with the first n that is not reached. (XNNPACK's own memory: delegates/xnnpack/test_allocator.c.) */
+ * All allocations of the runtime and the delegates are counted: program, data file, Plan, models and instances of
+ * delegates, worker threads, Method, frame, scratch. For each n the same load and run (each method, its first cases)
+ * is tried twice: with an allocator that fails from the nth call on, and with one that fails only at the nth call.
+ * It must end with a status and a sentence, or with the right outputs; and nothing may leak. The test ends at the
+ * first n that is not reached. delegates/xnnpack/test_allocator.c tests XNNPACK's own memory. */
 #include "delegates/delegates.h"
 #include "delegates/direct/direct.h"
 #include "runtime/program/bundle.h"

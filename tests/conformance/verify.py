@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run `inferctl verify` and hold it to a number of passes.
+"""Run `inferctl verify` and require a number of passes.
 
     verify.py INFERCTL --at-least N [--inferd INFERD] [--under FOLDER|ARCHIVE] [--atol A] [--rtol R] PATH...
 
-In its own process (--local), or through an inferd that is started for the purpose. Fails if a file fails, if fewer than N
-pass (a program that is skipped passes nothing), or if verify says something else than its exit status. PATHs are
-below FOLDER, or inside ARCHIVE (.tar.zst), which is unpacked; where that is missing (../shared outside the project)
-the test is skipped.
+It runs with --local, or through an inferd that the test starts. The test fails if a file fails, if fewer than N pass (a
+skipped program does not pass), or if verify's output contradicts its exit status. PATHs are below FOLDER, or inside
+ARCHIVE (.tar.zst), which is unpacked. Without FOLDER or ARCHIVE (../shared may be absent) the test is skipped.
 """
 
 import argparse

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Preloaded into the daemon: counts how often it asks for memory, in a file that the environment names. */
+/* A library that is preloaded into the daemon: it counts the daemon's allocations in a file that the environment
+ * names. */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stddef.h>

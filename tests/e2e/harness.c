@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Starting, watching and ending the daemon, and talking to it past libinferd. */
+/* The harness: start, observe and end the daemon, and talk to it without libinferd. */
 #include "tests/e2e/harness.h"
 
 #include "ipc/region.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The real daemon, one a test, in a folder of its own.
+/* Run the real daemon, one for each test, in its own folder.
  *
- * It is started with private paths and a configuration of the test's, is ready when it says so (NOTIFY_SOCKET), and
- * must end with status 0 when asked; under a sanitizer that includes what the sanitizer has to say. Tests wait for
- * what they expect to see in the daemon's status, never for time to pass. */
+ * The daemon gets private paths and the test's configuration. It is ready when it says so (NOTIFY_SOCKET), and must
+ * exit with status 0 when the test ends it; under a sanitizer this includes the sanitizer's findings. Tests wait for
+ * an expected state of the daemon's status, never for time to pass. */
 #ifndef TESTS_E2E_HARNESS_H
 #define TESTS_E2E_HARNESS_H
 
@@ -80,7 +80,8 @@ uint8_t *e2e_program_forever_stateful(size_t *ret_n_bytes); /* s = s + x, y = s;
 uint8_t *e2e_program_foreign(size_t *ret_n_bytes);          /* needs a backend that nobody has */
 uint8_t *e2e_program_unknown(size_t *ret_n_bytes);          /* needs an operator that nobody has */
 
-/* A program that is one payload of the test plug-in's, tests/plugins/plugin.c: what it does is what @word says. Also FP32[4]. */
+/* A program that is one payload of the test plug-in's, tests/plugins/plugin.c: what it does is what @word says. Also
+ * FP32[4]. */
 uint8_t *e2e_program_word(const char *word, size_t *ret_n_bytes);
 void e2e_put_word_as(struct e2e *e, const char *word, const char *name);
 void e2e_put_word(struct e2e *e, const char *word); /* as WORD.pte */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests put into the daemon's repository: files of theirs, and programs made here. */
+/* The models of the tests: committed files, and programs that are made here, written into the daemon's repository. */
 #include "tests/e2e/harness.h"
 
 #include "tests/support/make_program.h"

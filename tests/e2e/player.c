@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A client at random. It speaks the wire itself, so that many requests of any kind can be on their way, and knows which
- * of its requests have no answer yet: an answer to any other is one too many. */
+/* A random client. It sends and receives messages without libinferd, so that many requests of any kind can be in
+ * flight. It knows its requests without a reply; a reply to any other request fails the test. */
 #include "tests/e2e/player.h"
 
 #include <poll.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Player: a client that does anything at random, for tests of what must be true whatever clients do: each request is
- * answered exactly once, and with one of the answers that it can have. */
+/* Player: a client that sends random requests. Tests use it to check that each request gets exactly one reply, with
+ * a status that it can have, whatever clients do. */
 #ifndef TESTS_E2E_PLAYER_H
 #define TESTS_E2E_PLAYER_H
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Everything at once, with a memory budget that is too small for it: clients that open models and programs of their own, ask,
- * give up, hang up and are killed, while an administrator loads, unloads and has the configuration read again. Whatever is
- * asked is answered, what is answered well is right, and nothing is left in the end.
+/* Everything at once, with a memory budget that is too small: clients open models and their own programs, send
+ * requests, cancel them, disconnect and are killed, while an administrator loads and unloads models and reloads the
+ * configuration. Each request must get a reply, each successful reply must be right, and nothing may be left at the
+ * end.
  *
- * What is random comes from a fixed seed: E2E_SEED and E2E_STEPS change it (tools/soak chaos). A client is this program
- * started again, so that a failure of it is one of that process alone: its exit status and what it wrote. */
+ * Random choices come from a fixed seed; E2E_SEED and E2E_STEPS change it (tools/soak chaos). Each client is a
+ * process of this program, so that a failure of one shows in its exit status and its output. */
 #include "tests/e2e/harness.h"
 #include "tests/e2e/player.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Many clients at once: streams side by side, clients killed under load, and requests ended in every way there is.
+/* Many clients at once: parallel streams, clients killed under load, and requests that end in every possible way.
  *
- * What is random comes from a fixed seed, so a failure can be seen again: E2E_SEED and E2E_STEPS change it. */
+ * Random choices come from a fixed seed, so that a failure can be repeated; E2E_SEED and E2E_STEPS change it. */
 #include "tests/e2e/harness.h"
 #include "tests/e2e/player.h"
 
@@ -187,8 +187,8 @@ static int count_memory_files(pid_t pid)
 	return n;
 }
 
-/* The daemon's threads. Those for foreign work are as many as had some at one time (daemon/base/helper.h): the rest never
- * changes. */
+/* The daemon's threads. Those for foreign work are as many as had some at one time (daemon/base/helper.h): the rest
+ * never changes. */
 struct threads {
 	pid_t pid;
 	int n_foreign, n_others;

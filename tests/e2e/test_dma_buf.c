@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A camera's memory: inputs and outputs lie in dma-bufs, the device writes and reads them between requests, and nobody
- * copies. Needs a kernel with udmabuf (tools/kernel starts one). */
+/* A camera's memory: inputs and outputs lie in dma-bufs, the device writes and reads them between requests, and
+ * nothing is copied. Needs a kernel with udmabuf (tools/kernel starts one). */
 #include "tests/e2e/harness.h"
 #include "tests/support/dma_buf.h"
 #include "tests/support/make_program.h"

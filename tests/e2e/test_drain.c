@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The end of a daemon whose worker is answering.
+/* The shutdown of a daemon whose worker is about to send a reply.
  *
- * The server's loop is this test's own thread, so that it can be stopped at the one point that matters: the request has
- * left its queue, and the worker is about to send the reply, but cannot, since the test holds the channel's lock. Whatever
- * the loop does then, the client is to get its answer, and nothing may be left. */
+ * The server's loop runs on the test's own thread, so that the test can stop it at the critical point: the request
+ * has left its queue, and the worker cannot send the reply, because the test holds the channel's lock. Whatever the
+ * loop does then, the client must get its reply, and nothing may leak. */
 #include "daemon/client/binding.h"
 #include "daemon/client/job.h"
 #include "daemon/loop/server.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a request costs when everything is there: no memory, whether it runs on the loop, on a worker or beside others. */
+/* A request on a warm daemon allocates no memory: on the loop, on a worker, and beside other requests. */
 #include "tests/e2e/harness.h"
 
 #include "runtime/base/checked.h"

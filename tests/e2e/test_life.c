@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests that end early, clients that die, models that go, the daemon's own end and return. */
+/* Lifetimes: requests that end early, clients that die, models that are unloaded, and the daemon's own shutdown and
+ * restart. */
 #include "tests/e2e/harness.h"
 
 #include "runtime/base/checked.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inputs and outputs that are no tensors: numbers, truth values, strings, and arguments that a program leaves out. */
+/* Inputs and outputs that are not tensors: numbers, bools, strings, and arguments that a program leaves out. */
 #include "tests/e2e/harness.h"
 
 #include "tests/support/make_program.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A plug-in behind the real daemon: its queue, its crashes, and everybody else's requests meanwhile. */
+/* A plug-in behind the real daemon: its queue, its crashes, and the requests of other clients meanwhile. */
 #include "tests/e2e/harness.h"
 #include "tests/support/make_program.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several queues: plug-ins stand in for a GPU and an NPU, each with a queue of its own beside the CPU's. What runs on one
- * does not wait for the others, a request passes through all of them, and however it ends, it ends once. */
+/* Several queues: two plug-ins act as a GPU and an NPU, each with its own queue beside the CPU's. Queues do not wait
+ * for each other; a request can pass through all of them; and it ends exactly once, in whatever way. */
 #include "tests/e2e/harness.h"
 #include "tests/e2e/player.h"
 #include "runtime/base/checked.h"

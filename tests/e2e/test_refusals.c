@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a wrong or hostile client gets: an error for itself alone, with a sentence, and nothing left behind. */
+/* Wrong or hostile clients: each gets an error with a sentence, no other client is affected, and nothing is left
+ * behind. */
 #include "tests/e2e/harness.h"
 
 #include "runtime/base/checked.h"
@@ -534,8 +535,8 @@ static void test_states_are_charged(void **state)
 	stop(&e, &by);
 }
 
-/* Of a program of one's own all that is made of it is charged, and what its runs take, once for each worker, whatever number
- * of Methods. */
+/* Of a program of one's own all that is made of it is charged, and what its runs take, once for each worker,
+ * whatever number of Methods. */
 static void test_own_programs_are_charged(void **state)
 {
 	enum { N = 3 };

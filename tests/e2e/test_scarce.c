@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What runs out, and what does not answer: each is said to whom it concerns, and nobody else notices.
+/* Resources that run out and file systems that do not answer: the client concerned gets an error, and no other
+ * client is affected.
  *
- * A file system that does not answer is a process of the test's, which speaks FUSE to the kernel: it holds one file, whose
- * reading, closing and attributes wait until the test lets them go. It ends with the test, and then the kernel answers
- * everybody who still waits; so nobody else may have its end of the connection. */
+ * A file system that does not answer is a process of the test that speaks FUSE to the kernel. It has one file;
+ * reading, closing and stat of it wait until the test continues them. When the process ends, the kernel answers all
+ * waiting calls; so no other process may hold the FUSE descriptor. */
 #include "tests/e2e/harness.h"
 #include "runtime/base/checked.h"
 
@@ -354,7 +355,8 @@ static void test_slow_files(void **state)
 	assert_true(fd >= 0 && fstat(fd, &st) == 0 && (size_t)st.st_size == slow->n_bytes);
 	set_slow(slow, true);
 
-	/* It is being read and does not come: others load models and run them, from files of the daemon and of their own. */
+	/* It is being read and does not come: others load models and run them, from files of the daemon and of their
+	 * own. */
 	e2e_raw_send(raw, &open_own, fd);
 	wait_held(slow);
 	e2e_raw_bind(other, "double", &method, &binding, &region, NULL);
@@ -421,8 +423,8 @@ static bool send_odd(struct e2e_raw *raw, const void *bytes, size_t n_bytes, int
 	return sendmsg(inf_channel_fd(&raw->channel), &message, MSG_NOSIGNAL) == (ssize_t)n_bytes;
 }
 
-/* Nor do packets hold anybody up that are none: what came beside them is closed beside the loop, too, and so is what lies
- * unread in a socket that is closed. */
+/* Nor do packets hold anybody up that are none: what came beside them is closed beside the loop, too, and so is what
+ * lies unread in a socket that is closed. */
 static void test_slow_packets(void **state)
 {
 	static uint8_t large[INF_MAX_PACKET + 1000];
@@ -509,8 +511,8 @@ static void test_turned_away(void **state)
 	e2e_deinit(&e);
 }
 
-/* A connection over the loopback interface, *ret_peer being the other end, with more sent than the peer takes: whoever closes
- * it last waits for the peer, for an hour if need be. */
+/* A connection over the loopback interface, *ret_peer being the other end, with more sent than the peer takes:
+ * whoever closes it last waits for the peer, for an hour if need be. */
 static int make_lingering(int *ret_peer)
 {
 	const struct linger linger = { .l_onoff = 1, .l_linger = 3600 };
@@ -567,7 +569,8 @@ static int be_turned_away(struct e2e *e, int n, int lingering)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
 }
 
-/* Whoever is turned away and has sent what does not close can come as often as he likes: others get in all the while. */
+/* Whoever is turned away and has sent what does not close can come as often as he likes: others get in all the
+ * while. */
 static void test_turned_away_often(void **state)
 {
 	enum { ROUNDS = 3, N = 400 };
@@ -596,8 +599,8 @@ static void test_turned_away_often(void **state)
 	e2e_deinit(&e);
 }
 
-/* Were there so many files in flight to it that a daemon with few descriptors could not hold them all, it accepts nobody for
- * a while: who is connected notices nothing, and when they close everybody who waited is heard. */
+/* Were there so many files in flight to it that a daemon with few descriptors could not hold them all, it accepts
+ * nobody for a while: who is connected notices nothing, and when they close everybody who waited is heard. */
 static void test_turned_away_lingering(void **state)
 {
 	enum { MOST = 600, FEW = 60, MANY = 100 };
@@ -616,7 +619,8 @@ static void test_turned_away_lingering(void **state)
 	struct inf_request infer = { .kind = INF_REQUEST_INFER, .infer = { .binding = binding } };
 	int n_fds = e2e_count_fds(e.pid), bound = (MOST - n_fds - 128) / 4;
 	assert_true(bound > FEW + 10 && bound < FEW + MANY - 10);
-	/* So that what they sent is there when they are accepted. Once: whoever is stopped while he lingers does so no more. */
+	/* So that what they sent is there when they are accepted. Once: whoever is stopped while he lingers does so
+	 * no more. */
 	assert_int_equal(kill(e.pid, SIGSTOP), 0);
 	for (int i = 0; i < FEW + MANY; i++) {
 		raw[i] = e2e_raw_new(e.socket, true);
@@ -650,8 +654,8 @@ static void test_turned_away_lingering(void **state)
 	e2e_deinit(&e);
 }
 
-/* Who has more sent than can be charged for, and does not let it close, has all of one packet open here and no more, over
- * however many connections; over one that sends no descriptors all goes on. */
+/* Who has more sent than can be charged for, and does not let it close, has all of one packet open here and no more,
+ * over however many connections; over one that sends no descriptors all goes on. */
 static void test_surplus(void **state)
 {
 	enum { N = 12 };

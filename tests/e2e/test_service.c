@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The daemon as systemd starts it: sockets that are there already, readiness, a watchdog, reload, its options. */
+/* The daemon as systemd starts it: sockets that are passed, readiness, watchdog, reload, and command line options. */
 #include "tests/e2e/harness.h"
 
 #include "runtime/base/checked.h"

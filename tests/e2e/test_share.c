@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Methods that share their mutable buffers, through the daemon: one state, whichever method a request is for, in the order
- * in which they were sent, counted once, kept until the last is closed; and who may not share is told why. */
+/* Methods that share their mutable buffers, through the daemon: one state for all of them, requests run in the order
+ * in which they were sent, the memory is counted once and freed with the last Method; and an error says why other
+ * Methods cannot share. */
 #include "tests/e2e/harness.h"
 
 #include "runtime/base/checked.h"
@@ -52,8 +53,8 @@ static void add(struct make_program *mk, const struct parts *p, int what)
 	mk_kernel(mk, mk_operator(mk, "aten::copy_", ""), MK_ARGS(p->h, p->y, p->no, p->h));
 }
 
-/* add(x): h = h + x, y = h; get(x): y = h + 0 x; forever(x): add, without end; npu(x): h = h + 2 x, of which a device does
- * the half; plain(x): y = 2 x, nothing shared. All of FP32[4]. */
+/* add(x): h = h + x, y = h; get(x): y = h + 0 x; forever(x): add, without end; npu(x): h = h + 2 x, of which a
+ * device does the half; plain(x): y = 2 x, nothing shared. All of FP32[4]. */
 static uint8_t *make(size_t *ret_n_bytes, int64_t n_shared, bool has_npu)
 {
 	struct make_program mk;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several clients and one copy of a model: each gets its own answers, nobody another's. */
+/* Several clients and one copy of a model: each client gets its own results and never another client's. */
 #include "tests/e2e/harness.h"
 
 #include <math.h>
@@ -378,8 +378,8 @@ static bool has_one_left(const struct inf_server_status *status, const void *arg
 	return status->n_programs == 1;
 }
 
-/* What is deleted is gone for who comes, without anybody saying so: a version that is not the newest, then the rest. Who has
- * it keeps it, and when he lets go its memory goes. */
+/* What is deleted is gone for who comes, without anybody saying so: a version that is not the newest, then the rest.
+ * Who has it keeps it, and when he lets go its memory goes. */
 static void test_deleted(void **state)
 {
 	const struct inferd_method_options options = { .struct_size = sizeof(options), .version = "1" };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests in a step that takes its time, which another event meets.
+/* A request in a slow step of its life, while another event happens.
  *
- * The server's loop is this test's own thread, and the helper is held at a gate, so that each test decides in which step
- * its request is when the rest happens. */
+ * The server's loop runs on the test's own thread and the helper thread is held at a gate, so that each test chooses
+ * the step that its request is in. */
 #include "daemon/model/repository.h"
 #include "daemon/loop/server.h"
 #include "daemon/client/session.h"
@@ -156,8 +156,8 @@ static void test_unload_meets_failure(void **state)
 	end(&w);
 }
 
-/* Who has begun to look for a model before it is unloaded, an administrator who loads it among them, does not bring it back
- * after that is answered; who comes then does. */
+/* Who has begun to look for a model before it is unloaded, an administrator who loads it among them, does not bring
+ * it back after that is answered; who comes then does. */
 static void test_unload_meets_look(void **state)
 {
 	for (int is_there = 0; is_there < 2; is_there++) {

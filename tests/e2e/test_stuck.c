@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Workers that do not come back: seen, told, worked around, and no reason to end. A plug-in inside the daemon stands in
- * for an engine that hangs, or takes long: it waits at a FIFO until the test opens the other end. */
+/* Workers that are stuck: the daemon notices, reports and works around them, and does not end. A plug-in inside the
+ * daemon acts as an engine that hangs or is slow: it waits at a FIFO until the test opens the other end. */
 #include "tests/e2e/harness.h"
 #include "tests/support/make_program.h"
 
@@ -29,8 +29,8 @@ static uint8_t *make_blocking(size_t *ret_n_bytes)
 	return mk_finish(&mk, ret_n_bytes);
 }
 
-/* Two methods that share h, which is an arena's only buffer: add(x): h = h + 2 x, of which a device does the half and may
- * hang; get(x): y = h + 0 x. */
+/* Two methods that share h, which is an arena's only buffer: add(x): h = h + 2 x, of which a device does the half
+ * and may hang; get(x): y = h + 0 x. */
 static uint8_t *make_sharing(size_t *ret_n_bytes)
 {
 	struct make_program mk;
@@ -59,7 +59,8 @@ static uint8_t *make_sharing(size_t *ret_n_bytes)
 	return mk_finish(&mk, ret_n_bytes);
 }
 
-/* For the model that hangs alone: whatever else runs may be kept from running for as long, and is not given up for that. */
+/* For the model that hangs alone: whatever else runs may be kept from running for as long, and is not given up for
+ * that. */
 #define SHORT_STALL(model) "[model " model "]\nstall = 1s\n"
 
 static char gate[128];
@@ -403,8 +404,8 @@ static void test_room(void **state)
 	}
 }
 
-/* Of a queue with two workers one is in a run that takes long: a model that comes is served by the other one, goes without
- * waiting for the one, and is served by both when that is back. */
+/* Of a queue with two workers one is in a run that takes long: a model that comes is served by the other one, goes
+ * without waiting for the one, and is served by both when that is back. */
 static void check_late_worker(const char *queue, const char *blocking, const char *model)
 {
 	struct e2e e;
@@ -468,8 +469,8 @@ static bool has_two_programs(const struct inf_server_status *status, const void 
 	return status->n_programs == 2;
 }
 
-/* A model waits for a worker; meanwhile its file is replaced, and what it is now is loaded. When the worker comes, what was
- * the newest stays it, and the late one goes. */
+/* A model waits for a worker; meanwhile its file is replaced, and what it is now is loaded. When the worker comes,
+ * what was the newest stays it, and the late one goes. */
 static void test_overtaken(void **state)
 {
 	struct e2e e;

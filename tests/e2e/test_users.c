@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One user at a limit, another one beside it: the refusal comes at once and names the limit and whose it is, and the other
- * does all of it at the same time. */
+/* One user at a limit and another one beside it: the refusal comes at once and names the limit and the user, and the
+ * other user's requests succeed at the same time. */
 #include "tests/e2e/harness.h"
 
 #include "runtime/base/checked.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What becomes of models whose backend can't run them, or fails too often: their next variants, and the way back. */
+/* Models whose backend cannot run them, or crashes too often: they go on with their next variants, and come back. */
 #include "tests/e2e/harness.h"
 #include "tests/support/make_program.h"
 
@@ -355,8 +355,8 @@ static void test_falls_not(void **state)
 	e2e_deinit(&e);
 }
 
-/* forward(x): doubled; outside(): a tensor of a data file that is not there; elsewhere(x): for a backend that is
- * not here; unknown(): with an operator that is not here. */
+/* forward(x): doubled; outside(): a tensor of a data file that is not there; elsewhere(x): for a backend that is not
+ * here; unknown(): with an operator that is not here. */
 static uint8_t *make_partly_usable(size_t *ret_n_bytes)
 {
 	struct mk_tensor four = { MK_FP32, MK_SIZES(4) };

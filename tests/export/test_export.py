@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tools/export without PyTorch: what the command line chooses, what the tables hold, what is printed at the end."""
+"""Test tools/export without PyTorch: its command line, its tables, and its report."""
 
 import ast
 import contextlib

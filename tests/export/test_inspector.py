@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Our profiles in the hands of ExecuTorch's own Inspector.
+"""Read our profiles with ExecuTorch's Inspector.
 
     test_inspector.py INFERCTL MODELS
 
-It takes tools/export's environment, where that has been made (`tools/test --with export` sees to it); else it is
-skipped. What the Inspector makes of a profile is compared with the program as the exporter's own reader has it, with
-the ETRecord that was written while exporting, and with the trace for Perfetto of the same program.
+It needs the environment of tools/export (`tools/test --with export` makes it), else it is skipped. The Inspector's events
+are compared with the program as the exporter's reader sees it, with the ETRecord of the export, and with the Perfetto
+trace of the same program.
 """
 
 import json

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every fuzz target defines: libFuzzer calls it, and so does our own replay (replay.c). */
+/* The function that each fuzz target defines: libFuzzer calls it, and so does replay.c. */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Any bytes, opened as a data file. Every entry is looked at, and asked for by name. */
+/* Fuzz target: the input is opened as a data file. Each entry is read, and found by its name. */
 #include "runtime/program/external_data.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/counting_alloc.h"

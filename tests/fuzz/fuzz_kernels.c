@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Any bytes, taken as choices: which kernel, and what it is called with. */
+/* Fuzz target: the input chooses a kernel and the arguments that it is called with. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/hostile.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Any bytes as a payload of an engine that may not be here: what payload_format.c says of it, and that the OpenVINO plug-in, which
- * checks the same header by itself, agrees.
+/* Fuzz target: the input is a payload for an engine that may not be available here. payload_format.c describes it,
+ * and the OpenVINO plug-in, which checks the same header by itself, must agree.
  *
- * The first byte is the delegate (and which option the model has), the second how many bytes of a compile
- * spec follow; the rest is the payload. */
+ * The first byte selects the delegate and the model's options, the second one the length of the compile spec that
+ * follows. The rest is the payload. */
 #include "tests/fuzz/fuzz.h"
 
 #include "delegates/payload_format.h"

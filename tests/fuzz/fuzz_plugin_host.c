@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A host process in the hands of a stranger, seen from the daemon: the proxy of a plug-in speaks with a thread that
- * answers what the input says.
+/* Fuzz target: the proxy of a plug-in, in the daemon, talks to a hostile host process. The host is a thread that
+ * answers as the input says.
  *
- * The input is a list of {kind, length, bytes}. To each question the thread takes the next one: a right answer with
- * bytes of it changed, the bytes themselves, or the end of the connection; in between something on the second pair, or
- * nothing at all for a while.
- * Whatever comes, every call must return, no memory may be lost, and outputs must stay within their room. */
+ * The input is a list of {kind, length, bytes}. For each request the thread takes the next entry: a valid reply with
+ * some bytes changed, the bytes themselves, or the end of the connection; in between, a packet on the second socket
+ * pair, or no reply for a while. Whatever comes, each call must return, no memory may leak, and outputs must stay
+ * within their memory. */
 #include "tests/fuzz/fuzz.h"
 
 #include "delegates/inferd-delegate.h"
@@ -44,8 +44,8 @@ static struct {
 
 static struct et_program *program;
 
-/* Runs that are not waited for may be held by the host of that number: it reads nothing until so much has been sent that
- * there is no room. */
+/* Runs that are not waited for may be held by the host of that number: it reads nothing until so much has been sent
+ * that there is no room. */
 static _Atomic(unsigned) may_hold, n_hosts;
 static sem_t go_on;
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a host process is sent, by anybody: the packets of the input go to et_plugin_serve, which has the
- * example's plug-in loaded, or one that has everything (plugin.c). Whatever comes, it must end when the
- * connection does, and leave nothing behind but the plug-in's library.
+/* Fuzz target: a host process gets hostile packets. The packets of the input go to et_plugin_serve, which has loaded
+ * the example plug-in, or the plug-in with every feature (plugin.c). Whatever comes, it must return when the
+ * connection ends, and leave nothing behind but the plug-in's library.
  *
- * Two things are as inferd does them, since nothing in the host can know better: a question is answered before the next
- * packet goes, and arguments are aligned as plug-ins may rely on.
+ * Two things are as inferd does them, because the host cannot check them: a request is answered before the next
+ * packet is sent, and arguments are aligned as plug-ins may expect.
  *
- * The input is a list of {kind, length, bytes}: the kind is the message, of which the bytes change a right one, three
- * at a time: where, in two, and what. Behind 0x80 the bytes are the packet. With 0x40 the first one is for the plug-in that
- * has everything; with 0x20 a descriptor comes twice. The input's last byte says how questions for named data are answered. */
+ * The input is a list of {kind, length, bytes}. The kind selects a message, and the bytes change a valid one, three
+ * bytes at a time: the position (two bytes) and the new value. With 0x80 in the kind, the bytes are the packet. With
+ * 0x40 the first message is for the plug-in with every feature; with 0x20 a descriptor is sent twice. The input's
+ * last byte selects how requests for named data are answered. */
 #include "tests/fuzz/fuzz.h"
 
 #include "delegates/plugin/host/serve.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Any bytes, opened as a program and as a bundle. What opens is walked whole, and the walk aborts where the
- * reader broke a promise; memory must be back afterwards, also where it runs out half-way. */
+/* Fuzz target: the input is opened as a program and as a bundle. If it opens, all of it is walked, and the walk
+ * aborts if the reader broke a promise. No memory may leak, also if an allocation fails half-way. */
 #include "runtime/program/flatbuffer.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/counting_alloc.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Any bytes, as what a client or a daemon sent. What decodes must be sayable again, and saying it again must change
- * nothing; memory must be back afterwards, also where it runs out half-way. The first byte chooses where. */
+/* Fuzz target: the input is a message of a client or of a daemon. A message that decodes must encode again, to the
+ * same message. No memory may leak, also if an allocation fails half-way. The first byte selects which allocation
+ * fails. */
 #include "ipc/message.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/counting_alloc.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Any bytes as an XnnpackBackend payload. What compiles is run in a context made from it, with arguments as the payload
- * says and once with a dimension changed: XNNPACK asserts, or reads out of bounds, on a graph that makes no sense, so
- * none may reach it. Memory must be back afterwards, also where it runs out half-way. Nodes that may be ours (override.h) are both: ours
- * however small they are, and left to XNNPACK. */
+/* Fuzz target: the input is an XnnpackBackend payload. If it compiles, it runs in an instance, with arguments as the
+ * payload says and once with a changed dimension. XNNPACK asserts or reads out of bounds on a graph that makes no
+ * sense, so such a graph must not reach it. No memory may leak, also if an allocation fails half-way. Nodes that can
+ * be overrides (override.h) are tried both ways: as overrides however small they are, and in XNNPACK. */
 #include "delegates/xnnpack/model.h"
 #include "delegates/direct/direct.h"
 #include "delegates/xnnpack/delegate.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A plug-in for fuzz_plugin_serve that has everything a plug-in may have: instances, runs that are submitted, cancel,
- * reset, named data, buffers, statistics, events. It says nothing and remembers nothing between inputs.
+/* A plug-in for fuzz_plugin_serve with every feature: instances, submitted runs, cancel, reset, named data, buffers,
+ * statistics, events. It logs nothing and keeps nothing between inputs.
  *
- * What a run does is said by the first size of its first argument, modulo 8: it ends within submit (0 and 1), is refused
- * (2), ends on a thread of its own (3), ends twice (4), is refused and ends (5), tells parts of its work (6), or ends when
+ * The first size of the first argument, modulo 8, selects what a run does: end within submit (0 and 1), be refused
+ * (2), end on its own thread (3), end twice (4), be refused and end (5), report parts of its work (6), or end when
  * it is cancelled (7). */
 #include <inferd-delegate.h>
 

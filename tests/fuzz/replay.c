@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The replay: run each file of a corpus through its fuzz target once.
+/* Replay: run each file of a corpus through its fuzz target once.
  *
  *     fuzz_NAME FILE|FOLDER...
  *
- * It needs nothing but a C compiler, so that the committed corpus is a test everywhere; libFuzzer, which has
- * a main of its own, takes its place for long runs. Options that begin with '-' are libFuzzer's and are
- * passed over. A folder without a file is a failure: a corpus that got lost would pass for one that passes. */
+ * It needs only a C compiler, so the committed corpus is tested everywhere. For long runs libFuzzer's main takes its
+ * place; options that begin with '-' are libFuzzer's and are ignored. An empty folder is a failure, because a lost
+ * corpus would pass. */
 #include "tests/fuzz/fuzz.h"
 
 #include <dirent.h>

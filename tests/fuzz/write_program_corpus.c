@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes the made part of the program reader's corpus: small valid programs, one for each part of the format,
- * and the same with one thing made hostile. What a fuzzer found worth keeping lies beside them. */
+/* Write the generated part of the program reader's corpus: small valid programs, one for each part of the format,
+ * and the same with one hostile change each. Inputs that a fuzzer found are committed beside them. */
 #include "runtime/program/program_internal.h"
 #include "tests/support/make_program.h"
 

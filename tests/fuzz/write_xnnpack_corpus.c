@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes the seeds of corpus/xnnpack: each kind of node once, valid, and the datatypes that constants have; and one for
+/* Write the seeds of corpus/xnnpack: each kind of node once, valid; the datatypes of constants; and one payload for
  * each reason for which a payload is refused.
  *
  *     write_xnnpack_corpus FOLDER */
@@ -168,8 +168,8 @@ static void chain(void)
 	write_seed(&mk, "made-argmax", 3);
 }
 
-/* Bfloats in every place that they may have: arguments, a filter, another constant, what is between nodes and what is read of an
- * output, beside floats and fp16. */
+/* Bfloats in every place that they may have: arguments, a filter, another constant, what is between nodes and what
+ * is read of an output, beside floats and fp16. */
 static void bf16(void)
 {
 	struct make_xnn mk;

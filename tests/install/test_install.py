@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `meson install` puts where, and that a stranger can build against it.
+"""Test `meson install`: what is installed where, and that a client can be built against it.
 
     test_install.py BUILD-FOLDER CC
 
-Installs into an empty folder, looks for each thing that somebody relies on, sees to
-it that no other header escapes, then compiles and links a client with nothing but
-what pkg-config says about the installed tree.
+Installs into an empty folder, checks each file that users rely on and that no internal
+header is installed, then compiles and links a client with nothing but the flags that
+pkg-config has for the installed tree.
 """
 
 import glob

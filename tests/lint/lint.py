@@ -5,8 +5,8 @@
     lint.py [--root DIR] CHECK...      checks: includes circles calls text words shape format
 
 Each broken rule is one line, `file:line: rule: what`; the exit status is 1 when
-there is one. The tables below are the rules; test_lint.py holds an example of
-each being broken, so a check that stops biting is noticed.
+there is one. The tables below are the rules. test_lint.py breaks each of them once,
+so that a check that finds nothing any more is noticed.
 """
 
 import argparse

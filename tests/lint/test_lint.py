@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The lint bites: each rule, broken on purpose in a small tree, is reported, and a good tree passes.
+"""Test the lint: each rule, broken on purpose in a small tree, is reported, and a correct tree passes.
 
-Every case is a tree that is right but for one file, and the words its finding must
-contain. Nothing of the real tree is read.
+Each case is a correct tree with one wrong file, and the words of the finding. The real
+tree is not read.
 """
 
 import os

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bundled programs (.bpte, BP08) read in Python: the expected outputs, by a FlatBuffers walk of our own.
+"""Read the expected outputs of bundled programs (.bpte, BP08) in Python, with our own FlatBuffers reader.
 
-Shares no code with the reader in runtime/, so that a mistake in one shows. Source of the layout:
+It shares no code with the reader in runtime/, so that a mistake in one of them shows. Source of the layout:
 devtools/bundled_program/schema/bundled_program_schema.fbs of ExecuTorch, and the FlatBuffers internals document.
 """
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""`inferctl verify` does not judge itself: NumPy judges its raw outputs again.
+"""Check the verdicts of `inferctl verify` with NumPy, on its raw outputs.
 
     test_verify_raw.py INFERCTL [--corpus ARCHIVE] [--seed N] [--cases N]
 
-Random bundled programs (of ../shared/corpus where it is there, else of tests/corpus) are run with
-`verify --local --raw`; what came out is then compared with the expected outputs, which bundle.py reads from the
-files without any of our C. Each verdict must be the same, in both directions, and at least --cases test cases must have
-been judged. Before that the judge is judged: changed outputs and changed expectations must be noticed.
+Random bundled programs (of ../shared/corpus if it exists, else of tests/corpus) run with `verify --local --raw`. NumPy
+compares the outputs with the expected ones, which bundle.py reads without our C code. Each verdict must be the same, and
+at least --cases test cases must be compared. Before that, the comparison itself is tested: it must notice changed outputs
+and changed expectations.
 """
 
 import argparse

@@ -62,7 +62,7 @@ class Test(unittest.TestCase):
         self.assertNotIn("not available", self.call("inspect", "--config", self.config, self.program("scale")))
 
     def test_inspect_says_why(self):
-        anew = "it is compiled anew: it was made for the engine of last year"
+        anew = "the backend compiles it again: it was made for the engine of last year"
         seen = self.method(self.config, self.program("stale"))["delegates"][0]
         self.assertTrue(seen["available"])
         self.assertEqual(seen["reason"], anew)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A choice takes as few bytes of the input as its number of answers needs, so that a fuzzer's changes stay local. */
+/* Each choice takes as few bytes of the input as it needs, so that a small change of the input by a fuzzer changes
+ * little. */
 #include "tests/support/choices.h"
 
 uint64_t choices_random(struct choices *choices)

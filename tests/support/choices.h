@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Choices, made by the bytes of a fuzzer's input, and then by numbers that a seed gives. */
+/* Random choices: made from the bytes of a fuzzer's input, then from numbers that a seed gives. */
 #ifndef TESTS_SUPPORT_CHOICES_H
 #define TESTS_SUPPORT_CHOICES_H
 

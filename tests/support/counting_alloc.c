@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory comes from malloc, so that the sanitizers see every piece by itself. */
+/* Memory comes from malloc, so that the sanitizers see each allocation by itself. */
 #include "tests/support/counting_alloc.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An allocator for tests: counts what is out, and fails at the nth call. */
+/* An allocator for tests: it counts live allocations, and fails at the nth call. */
 #ifndef TESTS_SUPPORT_COUNTING_ALLOC_H
 #define TESTS_SUPPORT_COUNTING_ALLOC_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* udmabuf, from the kernel's include/uapi/linux/udmabuf.h: it wants a memory file that can't shrink. vgem, a graphics
- * device without a device, from include/uapi/drm/vgem_drm.h: its fences are what a real one's are. */
+/* Make dma-bufs. udmabuf (include/uapi/linux/udmabuf.h of the kernel) needs a memfd that cannot shrink. vgem
+ * (include/uapi/drm/vgem_drm.h) is a graphics device without hardware; its fences behave like those of a real
+ * device. */
 #include "tests/support/dma_buf.h"
 
 #include <drm/drm.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A device's memory for tests, where the kernel has udmabuf: a dma-buf over the pages of a memory file, through which
- * the test does what the device would. */
+/* A device's memory for tests: a dma-buf over the pages of a memfd, through which the test acts as the device. Needs
+ * a kernel with udmabuf. */
 #ifndef TESTS_SUPPORT_DMA_BUF_H
 #define TESTS_SUPPORT_DMA_BUF_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chance alone would rarely come further than a kernel's first check, so it is loaded: most tensors of a call have one
- * type and sizes from a few, most numbers are small, and the ends of their range come often. */
+/* Purely random arguments would rarely pass a kernel's first check, so the choices are biased: most tensors of a
+ * call have one type and a few sizes, most numbers are small, and the limits of their range are frequent. */
 #include "tests/support/draft.h"
 
 #include "runtime/base/checked.h"

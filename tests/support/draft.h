@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a call of a kernel is to be, in structs that are easy to change: made from nothing by the signature, or copied
- * from a call that is known to be good, and then made worse. A draft has no memory: it points to its choices and, where it is
- * a copy, to what the good call's tensors hold. */
+/* Draft: a call of a kernel, in structs that are easy to change. It is made from the operator's signature, or copied
+ * from a valid call and then damaged. A draft has no memory: it points to its choices and, for a copy, to the data
+ * of the valid call's tensors. */
 #ifndef TESTS_SUPPORT_DRAFT_H
 #define TESTS_SUPPORT_DRAFT_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The builder: a buffer that grows towards its front.
+/* The FlatBuffer builder: a buffer that grows towards its front.
  *
- * Everything is aligned relative to the buffer's end, whose length fbb_finish pads to 16, so that it is
- * aligned relative to the beginning too. */
+ * Alignment is relative to the buffer's end. fbb_finish pads the length to a multiple of 16, so that it holds
+ * relative to the beginning, too. */
 #include "tests/support/fb_build.h"
 
 #include <stdlib.h>

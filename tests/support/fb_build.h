@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A FlatBuffer builder for tests: just enough to make valid and hostile buffers.
  *
- * It writes back to front, so what is referred to is made before what refers to it. A reference is the
- * distance from the buffer's end, which does not change as the buffer grows; fbb_at turns it into an offset
- * once the buffer is finished, for tests that want to break something there. Memory comes from malloc and
- * running out of it aborts: this is for tests and tools alone. */
+ * It writes back to front, so an object is made before the objects that refer to it. A reference is the distance
+ * from the buffer's end, which does not change as the buffer grows; fbb_at converts it to an offset when the buffer
+ * is finished, for tests that damage the buffer there. It uses malloc and aborts when memory runs out: it is for
+ * tests and tools alone. */
 #ifndef TESTS_SUPPORT_FB_BUILD_H
 #define TESTS_SUPPORT_FB_BUILD_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Giving a draft its memory, making the call, and looking at what came of it. */
+/* Give a draft its memory, call the kernel, and check the result. */
 #include "tests/support/hostile.h"
 
 #include "tests/support/counting_alloc.h"

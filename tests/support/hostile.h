@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls of kernels that no exporter would make, made from choices.
+/* Calls of kernels that no exporter would write, made from choices.
  *
- * What a Plan and a run see to holds: the kinds of arguments that the signature names, dim orders that are
- * permutations, sizes that can be addressed, memory of at least that size and aligned to its elements. Everything
- * else is up to chance: dtypes, ranks up to 16, sizes, empty tensors with dimensions of 2^31 - 1, numbers at the ends
- * of their range, lists of any length, None, what lies in memory, and memory that arguments share.
+ * A call keeps the guarantees of a Plan and a run: arguments have the kinds that the signature names, dim orders are
+ * permutations, sizes can be addressed, and memory is large enough and aligned to its elements. Everything else is
+ * random: dtypes, ranks up to 16, sizes, empty tensors with dimensions of 2^31 - 1, numbers at the limits of their
+ * range, lists of any length, None, the contents of memory, and memory that arguments share.
  *
- * Each call must answer a status, with a sentence if it is a refusal; outputs must fit their memory afterwards; and
- * what is only read must not have changed. What lies outside, the sanitizers see: each tensor has an allocation of
- * its exact size, or all of them lie in one. A call that was done is made twice again, to see that nothing shows of what lay
- * in its outputs before. Whatever is wrong is printed, and the program aborts. */
+ * Each call must return a status, with a sentence if it is a refusal. Afterwards outputs must fit their memory, and
+ * inputs must be unchanged. The sanitizers see accesses outside of a tensor: each tensor has an allocation of its
+ * exact size, or all lie in one. A call that succeeded is repeated twice, to check that the old contents of its
+ * outputs have no influence. On a failure it prints what is wrong and aborts. */
 #ifndef TESTS_SUPPORT_HOSTILE_H
 #define TESTS_SUPPORT_HOSTILE_H
 

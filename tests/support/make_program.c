@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Programs by hand. Every value, operator and instruction is written into the FlatBuffer when it is made
- * and remembered by reference; a method's tables follow when the next one begins or all ends. Segments are
- * gathered on the side and put behind the FlatBuffer at the end. */
+/* Make programs. Each value, operator and instruction is written into the FlatBuffer when it is made, and kept as a
+ * reference. A method's tables follow when the next method begins or the program ends. Segments are collected apart
+ * and appended at the end. */
 #include "tests/support/make_program.h"
 #include "runtime/program/program_internal.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The rig's kernels and its runs. The kernels are deliberately plain: what they do must be seen at a glance,
- * since the tests reason about who wrote what when. */
+/* The rig's kernels and its runs. The kernels are simple on purpose, because tests reason about who wrote what and
+ * when. */
 #include "tests/support/method_rig.h"
 
 #include "runtime/dim_order.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The walk. Ranges are read at their ends only, which is where a wrong length shows: buffers in tests are
- * exactly as long as the file, so that the sanitizer sees one byte too many. */
+/* The walk. It reads only the first and the last byte of each range, where a wrong length shows. Buffers in tests
+ * have exactly the file's length, so that the sanitizer sees an access one byte beyond. */
 #include "tests/support/walk_program.h"
 
 #include <stdio.h>

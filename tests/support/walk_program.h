@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Look at everything that a Program or a bundle holds, through the public interface, and insist that it keeps
- * its promises: every index exists, every tensor lies within its arena, every byte range can be read. */
+/* Look at everything that a Program or a bundle holds, through the public interface, and abort if a promise is
+ * broken: each index exists, each tensor lies within its arena, each byte range can be read. */
 #ifndef TESTS_SUPPORT_WALK_PROGRAM_H
 #define TESTS_SUPPORT_WALK_PROGRAM_H
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tests/run.py counts right: small projects whose tests pass, fail, skip, hang, do not build or are not there.
+"""Test tests/run.py with small projects: tests that pass, fail, skip, crash, hang, do not build or do not exist.
 
-What the gate says about inferd is only worth what this says about the gate.
+The gate's result is only as good as the gate, so this checks its counts, its exit status and the lines that tell how
+far it is.
 """
 
 import os
@@ -21,18 +22,22 @@ LINT = "test('ruled', find_program('true'), suite: 'lint')\n"
 NO_BUILD = "executable('x', 'no_build.c')\n"
 
 CASES = [
-    # (what, tests, arguments, status, last line, words that must be said)
-    ("all is well", PASS + LINT, ["--only", "gcc"], 0, "1 passed, 0 failed, 0 skipped", []),
-    ("two legs are summed", PASS + LINT, ["--only", "gcc,lint"], 0, "2 passed, 0 failed, 0 skipped", []),
+    # (what, tests, arguments, status, last line, words that the output must have)
+    ("all tests pass", PASS + LINT, ["--only", "gcc"], 0, "1 passed, 0 failed, 0 skipped",
+     ["tools/test: building (gcc) ...\ntools/test: building (gcc): done in ", "tools/test: testing (gcc): 1 test ...\n",
+      "tools/test: testing (gcc): 1 passed, 0 failed, 0 skipped in ", " s building, "]),
+    ("two legs with one build", PASS + LINT, ["--only", "gcc,lint"], 0, "2 passed, 0 failed, 0 skipped",
+     ["leg 1 of 2: lint", "testing (lint): 1 test ...", "testing (gcc): 1 test ..."]),
     ("one of each", PASS + FAIL + SKIP, ["--only", "gcc"], 1, "1 passed, 1 failed, 1 skipped",
      ["this is why", "SKIP: no model here", "gcc: broken"]),
     ("a skip is no failure", PASS + SKIP, ["--only", "gcc"], 0, "1 passed, 0 failed, 1 skipped", ["absent (gcc)"]),
     ("a crash is a failure", PASS + CRASH, ["--only", "gcc"], 1, "1 passed, 1 failed, 0 skipped", ["gcc: crashing"]),
     ("a hanging test ends", PASS + HANG, ["--only", "gcc"], 1, "1 passed, 1 failed, 0 skipped", ["gcc: hanging"]),
     ("no test at all fails", LINT, ["--only", "gcc"], 1, "0 passed, 1 failed, 0 skipped", ["no test at all"]),
-    ("what does not build fails", PASS + NO_BUILD, ["--only", "gcc"], 1, "0 passed, 1 failed, 0 skipped", ["does not build"]),
-    ("what does not configure fails", "nonsense(\n", ["--only", "gcc"], 1, "0 passed, 1 failed, 0 skipped", ["does not build"]),
-    ("a pattern picks", PASS + FAIL, ["--only", "gcc", "-k", "fin*"], 0, "1 passed, 0 failed, 0 skipped", []),
+    ("a build that fails", PASS + NO_BUILD, ["--only", "gcc"], 1, "0 passed, 1 failed, 0 skipped",
+     ["does not build", "building (gcc): FAILED in "]),
+    ("a configuration that fails", "nonsense(\n", ["--only", "gcc"], 1, "0 passed, 1 failed, 0 skipped", ["does not build"]),
+    ("a pattern selects", PASS + FAIL, ["--only", "gcc", "-k", "fin*"], 0, "1 passed, 0 failed, 0 skipped", []),
     ("a pattern that nothing matches", PASS, ["--only", "gcc", "-k", "nowhere"], 1, "0 passed, 1 failed, 0 skipped", []),
 ]
 
@@ -43,7 +48,7 @@ def run(tests, arguments):
             f.write("project('seed', 'c')\n" + tests)
         with open(os.path.join(top, "no_build.c"), "w", encoding="utf-8") as f:
             f.write("this is no C\n")
-        # What the run around this one set must not reach the seeded one.
+        # Variables of an outer run must not reach this one.
         env = {k: v for k, v in os.environ.items() if not k.startswith(("MESON", "NINJA"))}
         env["INFERD_TEST_TOP"] = top
         r = subprocess.run([sys.executable, "-B", RUN] + arguments, env=env, stdin=subprocess.DEVNULL,
@@ -57,9 +62,9 @@ def main():
         # A hanging test is given four times its second by the leg.
         got, output = run(tests, arguments)
         lines = output.splitlines()
-        wrong = [w for w in words if w not in output]
+        wrong = [w for w in words if w not in output] + ([] if output.count("building (gcc) ...") < 2 else ["one build"])
         if got != status or not lines or lines[-1] != last or wrong:
-            print(f"{what}: status {got} for {status}, last line {lines[-1:]} for {last!r}, not said: {wrong}\n{output}")
+            print(f"{what}: status {got} for {status}, last line {lines[-1:]} for {last!r}, missing: {wrong}\n{output}")
             failed += 1
     print(f"{len(CASES)} cases, {failed} wrong")
     return 1 if failed else 0

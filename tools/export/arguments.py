@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command line of tools/export/export, and what it chooses."""
+"""Parse the command line of tools/export/export."""
 
 import argparse
 import textwrap
@@ -10,9 +10,8 @@ import catalog
 ABOUT = """\
 Export models to ExecuTorch programs: NAME/BACKEND.pte, and .bpte with inputs and expected outputs.
 
-The first run installs the packages of requirements.txt (7 GB) into a folder of their own in the user's cache. A
-backend that fails does not stop the others; the exit status is then 1. Ctrl-C ends it with 130 and a table of what was
-done."""
+The first run installs the packages of requirements.txt (7 GB) into a folder in the user's cache. A backend that fails
+does not stop the others; the exit status is then 1. Ctrl-C ends it with status 130 and a table of the exports so far."""
 
 
 def parser():

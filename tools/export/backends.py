@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The backends: what each adds to an export.
+"""The backends: what each one adds to an export.
 
-A backend is one function here that returns a Recipe: its partitioner, and where it has them a quantizer or a change
-of the module before it is traced. Two names with a + between them, `xnnpack+vulkan`, are asked in that order for
-each part of the program: what the first leaves, the second may take, and kernels do the rest.
+A backend is one function here that returns a Recipe: its partitioner and, if it has them, a quantizer or a change of the
+module before it is traced. Two names joined by +, `xnnpack+vulkan`, partition the program in that order: the second one
+takes operators that the first one left, and kernels run the rest.
 
-Everything of a vendor's is imported inside the functions: listing the backends needs nothing, and one whose package
-is missing or broken fails alone. Where an SDK is needed that no package brings, the function raises Unavailable with
-a sentence that names it.
+Vendors' packages are imported inside the functions. So listing the backends needs none of them, and a backend whose
+package is missing or broken fails alone. If a backend needs an SDK that no package contains, its function raises
+Unavailable with a sentence that names the SDK.
 """
 
 from dataclasses import dataclass, field

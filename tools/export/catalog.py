@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What can be exported: the table of models.
+"""The table of models that can be exported.
 
-A model is one line here and one file in models/, whose build() returns a fixture.Fixture. This table is read
-without PyTorch, so that --list and the tests need none.
+A model is one line here and one file in models/, whose build() returns a fixture.Fixture. The table is read without
+PyTorch, so --list and the tests do not need it.
 
-`backends` are those that --all exports and that --model takes without --backends; any other of backends.py may be
-named on the command line. `path` is where the files go below --out, with {backend} in it; `names` lists the files
-whose path is another.
+`backends` are exported by --all, and by --model without --backends; the command line may name any other one of
+backends.py. `path` is the path of the files below --out, with {backend} in it; `names` has the files with another path.
 """
 
 from dataclasses import dataclass, field

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The Python environment that exporting needs: made once, in the user's cache folder.
+"""Make the Python environment for exporting, once, in the user's cache folder.
 
-It lies in ${XDG_CACHE_HOME:-~/.cache}/inferd/export-KEY; KEY is a digest of requirements.txt and of Python's
-version, so a changed list makes a new one. requirements.txt names every package, those that others need included,
-and pip resolves nothing: what is installed is that list. An environment counts as made when the file `complete`
-stands in it; a half-made one is made anew. Who makes one holds a lock, and others wait for it.
+Its folder is ${XDG_CACHE_HOME:-~/.cache}/inferd/export-KEY. KEY is a digest of requirements.txt and of Python's version,
+so a changed list makes a new environment. requirements.txt names every package with all dependencies, and pip installs
+exactly this list. An environment is complete when it has the file `complete`; an incomplete one is made again. A lock
+lets other processes wait for the one that makes it.
 
-Inside tools/debian13 the cache folder is the root's own, so the environment lives and goes with the root.
+Inside tools/debian13 the cache folder is in the root, so the environment is deleted with the root.
 """
 
 import fcntl

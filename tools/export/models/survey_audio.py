@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sound and series for the survey: recurrent layers, convolutions over time, filters, state."""
+"""Audio and time series for the survey: recurrent layers, convolutions over time, filters, state."""
 
 import torch
 from torch import nn

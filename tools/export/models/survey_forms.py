@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Forms of programs for the survey: what the exporter's options make of small models, and what only few models hold."""
+"""Forms of programs for the survey: small models with each option of the exporter, and rare features."""
 
 import copy
 

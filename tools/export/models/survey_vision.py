@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Vision for the survey: architectures of torchvision, small pictures, random weights."""
+"""Vision for the survey: architectures of torchvision, small images, random weights."""
 
 import torch
 from torch import nn

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Random weights that are of use: settle() gives batch normalization the statistics that training would have
-left. Without them a deep network's answers shrink to nothing, and a runtime that answers zeros would agree."""
+"""Useful random weights: settle() gives batch normalization the statistics that training would give it. Without them the
+outputs of a deep network shrink to zero, and a runtime that returns zeros would pass."""
 
 import torch
 from torch import nn

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""YOLO detectors: the architectures of the package ultralytics with random weights (it has the real ones from
-elsewhere only). The answer has 84 numbers for each of 2,100 places: a box and 80 classes."""
+"""YOLO detectors: architectures of the package ultralytics with random weights (ultralytics downloads the trained ones). The
+output has 84 numbers for each of 2,100 anchors: a box and 80 classes."""
 
 import torch
 
