@@ -346,18 +346,27 @@ int inf_message_decode_attached(struct inf_reply *ret_reply, const struct inf_re
 
 static int message_encode(const struct coding *coding, const struct shape *shape, const void *ours, void *ret_theirs);
 
+static bool string_fits(const char *text, size_t max)
+{
+	return strnlen(text, max + 1) <= max && inf_codec_is_utf8(text);
+}
+
+/* @text, or a copy that is cut and mended where it has to be; NULL: no memory. */
+static const char *string_mended(struct inf_codec *codec, const char *text, size_t max)
+{
+	if (!text)
+		return "";
+	return string_fits(text, max) ? text : inf_codec_mend_string(codec, text, max);
+}
+
 static int string_encode(const struct coding *coding, const struct shape *shape, const struct field *field,
 	const char *text, size_t max, char **ret_text)
 {
+	if (!coding->mends && text && !string_fits(text, max))
+		return bad_field(coding, shape, field, bad_string);
+	text = string_mended(coding->codec, text, max);
 	if (!text)
-		text = "";
-	if (strnlen(text, max + 1) > max || !inf_codec_is_utf8(text)) {
-		if (!coding->mends)
-			return bad_field(coding, shape, field, bad_string);
-		text = inf_codec_mend_string(coding->codec, text, max);
-		if (!text)
-			return -ENOMEM;
-	}
+		return -ENOMEM;
 	*ret_text = (char *)text; /* protobuf-c only reads it */
 	return 0;
 }
@@ -535,14 +544,13 @@ int inf_message_encode_reply(const struct inf_reply *reply, void *packet, size_t
 	inferd__wire__reply__init(&message);
 	message.id = reply->id;
 	message.status = (Inferd__Wire__Status)reply->status;
-	static const struct field error = { .name = "error", .kind = FIELD_STRING };
-	int rc = string_encode(&coding, NULL, &error, reply->error, INF_MAX_TEXT, &message.error);
-	if (rc)
-		return rc;
+	message.error = (char *)string_mended(codec, reply->error, INF_MAX_TEXT);
+	if (!message.error)
+		return -ENOMEM;
 	const struct shape *body = body_find(reply_bodies, ET_ARRAY_LEN(reply_bodies), reply->kind);
 	if (body) {
 		message.body_case = (Inferd__Wire__Reply__BodyCase)reply->kind;
-		rc = body_encode(&coding, body, &reply->hello, (void **)&message.hello);
+		int rc = body_encode(&coding, body, &reply->hello, (void **)&message.hello);
 		if (rc) /* positive: a list with more than INF_MAX_LIST entries */
 			return rc > 0 ? -EOVERFLOW : rc;
 	}

@@ -24,9 +24,9 @@ struct ctl_backends {
 	unsigned n_problems;
 };
 
-/* Open the compiled-in backends, with the options of their sections in @config unless it is NULL. A backend that fails is
- * noted in problems. @log, @config and @cache are borrowed. Returns 0, or -1 with the reason in @text if @config cannot
- * be read; there is then nothing to close. */
+/* Open the compiled-in backends, with the options of their sections in @config unless it is NULL. A backend that fails
+ * is noted in problems. @log, @config and @cache are borrowed. Returns 0, or -1 with the reason in @text if @config
+ * cannot be read; there is then nothing to close. */
 int ctl_backends_open(struct ctl_backends *backends, const struct et_log *log, const char *config, const char *cache,
 	char *text, size_t room);
 void ctl_backends_close(struct ctl_backends *backends);
