@@ -24,6 +24,7 @@ const struct et_kernel_table *const et_kernel_tables[] = {
 	&et_kernels_cat_split,
 	&et_kernels_pad_nearest,
 	&et_kernels_matmul,
+	&et_kernels_trilinear,
 	&et_kernels_norm,
 	&et_kernels_pool,
 	&et_kernels_prim,

@@ -38,6 +38,7 @@ extern const struct et_kernel_table et_kernels_searchsorted;
 extern const struct et_kernel_table et_kernels_softmax_cumsum;
 extern const struct et_kernel_table et_kernels_sort_topk;
 extern const struct et_kernel_table et_kernels_special;
+extern const struct et_kernel_table et_kernels_trilinear;
 extern const struct et_kernel_table et_kernels_unary;
 extern const struct et_kernel_table et_kernels_upsample;
 extern const struct et_kernel_table et_kernels_view_copy;
