@@ -77,53 +77,34 @@ static void scale_and_add(const struct et_view *out, const struct et_view *self,
 	}
 }
 
-/* A number of an fp16 or bf16 matrix, or of its float copy. */
-ET_EXPANDED float rounded_at(const void *numbers, int64_t i, const enum et_scalar_type as)
+/* All matrices are float copies of fp16 or bf16 matrices of @type. */
+ET_EXPANDED void multiply_rounded_as(const struct product *p, const enum et_scalar_type type)
 {
-	return as == ET_FLOAT32 ? ((const float *)numbers)[i] : et_half_to_float(((const uint16_t *)numbers)[i], as);
-}
-
-/* All matrices have @type, or all are float copies of it. */
-ET_EXPANDED void multiply_rounded_as(const struct product *p, const enum et_scalar_type type,
-	const enum et_scalar_type as)
-{
-	const struct et_view *a = p->a, *b = p->b, *self = p->self, *out = p->out;
+	const struct et_view *out = p->out, *self = p->self;
+	const float *a = (const float *)p->a->data, *b = (const float *)p->b->data, *added = (const float *)self->data;
 	const float alpha = et_round_half((float)p->alpha, type), beta = et_round_half((float)p->beta, type);
-	const int64_t n_k = a->sizes[1];
+	const int64_t n_k = p->a->sizes[1], step_a = p->a->strides[1], step_b = p->b->strides[0];
 	for (int64_t i = 0; i < out->sizes[0]; i++) {
 		for (int64_t j = 0; j < out->sizes[1]; j++) {
-			int64_t left = i * a->strides[0], right = j * b->strides[1],
-				to = i * out->strides[0] + j * out->strides[1];
+			const float *left = a + i * p->a->strides[0], *right = b + j * p->b->strides[1];
 			float sum = 0;
-			for (int64_t k = 0; k < n_k; k++, left += a->strides[1], right += b->strides[0])
-				sum = et_round_half(sum + et_round_half(rounded_at(a->data, left, as) *
-										rounded_at(b->data, right, as),
-								  type),
+			for (int64_t k = 0; k < n_k; k++)
+				sum = et_round_half(sum + et_round_half(left[k * step_a] * right[k * step_b], type),
 					type);
 			sum = et_round_half(sum * alpha, type);
 			if (beta != 0)
-				sum += et_round_half(rounded_at(self->data, i * self->strides[0] + j * self->strides[1],
-							     as) *
-							     beta,
-					type);
-			if (as == ET_FLOAT32)
-				((float *)out->data)[to] = sum;
-			else
-				((uint16_t *)out->data)[to] = et_float_to_half(sum, type);
+				sum += et_round_half(added[i * self->strides[0] + j * self->strides[1]] * beta, type);
+			((float *)out->data)[i * out->strides[0] + j * out->strides[1]] = sum;
 		}
 	}
 }
 
 static void multiply_rounded(const struct product *p, enum et_scalar_type type)
 {
-	if (p->out->type == ET_FLOAT32 && type == ET_FLOAT16)
-		multiply_rounded_as(p, ET_FLOAT16, ET_FLOAT32);
-	else if (p->out->type == ET_FLOAT32)
-		multiply_rounded_as(p, ET_BFLOAT16, ET_FLOAT32);
-	else if (type == ET_FLOAT16)
-		multiply_rounded_as(p, ET_FLOAT16, ET_FLOAT16);
+	if (type == ET_FLOAT16)
+		multiply_rounded_as(p, ET_FLOAT16);
 	else
-		multiply_rounded_as(p, ET_BFLOAT16, ET_BFLOAT16);
+		multiply_rounded_as(p, ET_BFLOAT16);
 }
 
 static bool rounds_all(const struct product *p)
@@ -179,97 +160,11 @@ static int64_t n_columns_at_once(const struct et_view *b)
 	return b->type == ET_FLOAT32 || n > b->sizes[1] ? b->sizes[1] : n;
 }
 
-enum { FEW = 64 }; /* fp16 or bf16 numbers; so few are not worth a float copy in memory */
-
-static bool is_few(const struct et_view *matrix, size_t dim)
-{
-	return matrix->sizes[dim] <= FEW && matrix->sizes[dim + 1] <= FEW &&
-	       matrix->sizes[dim] * matrix->sizes[dim + 1] <= FEW;
-}
-
-/* A few elements as floats; element (i, j) is at i * row + j * column. Row-major, unless the matrix is dense and
- * column-major. */
-struct few {
-	float numbers[FEW];
-	int64_t row, column;
-};
-
-static bool is_dense_matrix(const struct et_view *matrix, size_t outer)
-{
-	const size_t inner = 1 - outer;
-	return (matrix->sizes[inner] == 1 || matrix->strides[inner] == 1) &&
-	       (matrix->sizes[outer] == 1 || matrix->strides[outer] == matrix->sizes[inner]);
-}
-
-static void load_few(struct few *to, const struct et_view *from)
-{
-	const et_load_fn load = et_loader(from->type, ET_F32);
-	const int64_t n_rows = from->sizes[0], n = from->sizes[1];
-	const bool is_transposed = !is_dense_matrix(from, 0) && is_dense_matrix(from, 1);
-	to->row = is_transposed ? 1 : n;
-	to->column = is_transposed ? n_rows : 1;
-	if (is_transposed || is_dense_matrix(from, 0)) {
-		load(to->numbers, from->data, 1, (size_t)(n_rows * n));
-		return;
-	}
-	for (int64_t i = 0; i < n_rows; i++)
-		load(to->numbers + i * n, from->data + i * from->strides[0] * (int64_t)et_scalar_size(from->type),
-			from->strides[1], (size_t)n);
-}
-
-static void store_few(const struct et_view *to, const float *numbers)
-{
-	const et_store_fn store = et_storer(to->type, ET_F32);
-	const int64_t n_rows = to->sizes[0], n = to->sizes[1];
-	if (is_dense_matrix(to, 0)) {
-		store(to->data, 1, numbers, (size_t)(n_rows * n));
-		return;
-	}
-	for (int64_t i = 0; i < n_rows; i++)
-		store(to->data + i * to->strides[0] * (int64_t)et_scalar_size(to->type), to->strides[1],
-			numbers + i * n, (size_t)n);
-}
-
-/* For small fp16 and bf16 matrices. */
-static void multiply_few(const struct product *p)
-{
-	const struct et_view *self = p->beta != 0 ? p->self : NULL;
-	const int64_t n_k = p->a->sizes[1], n_rows = p->out->sizes[0], n = p->out->sizes[1];
-	const float alpha = (float)p->alpha, beta = (float)p->beta;
-	struct few left, right, added;
-	float sums[FEW];
-	load_few(&left, p->a);
-	load_few(&right, p->b);
-	if (self)
-		load_few(&added, self);
-	for (int64_t i = 0; i < n_rows; i++) {
-		for (int64_t j = 0; j < n; j++) {
-			const float *a = left.numbers + i * left.row, *b = right.numbers + j * right.column;
-			const float more = self ? beta * added.numbers[i * added.row + j * added.column] : 0;
-			float sum = alpha == 1 ? more : 0;
-			for (int64_t k = 0; k < n_k; k++)
-				sum += a[k * left.column] * b[k * right.row];
-			sums[i * n + j] = alpha == 1 ? sum : alpha * sum + more;
-		}
-	}
-	store_few(p->out, sums);
-}
-
 static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct product *p)
 {
 	const struct et_view *a = p->a, *self = p->self, *out = p->out;
 	struct et_view room_a, room_b, room_self, room_out;
-	enum { FEW_PRODUCTS = 128 }; /* of fp16 or bf16, not worth a float copy */
 	int64_t n_columns = p->out->sizes[1];
-	if (rounds_all(p) && self->type == out->type && out->sizes[0] * n_columns * a->sizes[1] <= FEW_PRODUCTS) {
-		multiply_rounded(p, out->type);
-		return ET_OK;
-	}
-	if (et_type_is_half(p->b->type) && is_few(a, 0) && is_few(p->b, 0) && is_few(out, 0) && !rounds_all(p) &&
-		(!self || et_loader(self->type, ET_F32))) {
-		multiply_few(p);
-		return ET_OK;
-	}
 	int64_t n_at_once = n_columns_at_once(p->b);
 	ET_TRY(as_type(ctx, &a, &room_a, ET_FLOAT32));
 	if (self)
@@ -661,8 +556,7 @@ static enum et_status run_bmm(struct et_kernel_ctx *ctx, struct et_evalue *const
 	}
 	bool is_one_type = a.type == b.type && a.type == out.type; /* if not, the first product refuses them */
 	enum et_scalar_type type = product_type(a.type);
-	bool is_small = et_type_is_half(a.type) && is_few(&a, 1) && is_few(&b, 1) && is_few(&out, 1);
-	if (is_one_type && !et_type_is_complex(a.type) && a.type != type && et_tensor_numel(result) && !is_small) {
+	if (is_one_type && !et_type_is_complex(a.type) && a.type != type && et_tensor_numel(result)) {
 		ET_TRY(as_type(ctx, &left_ones, &room_a, type)); /* all matrices at once */
 		ET_TRY(as_type(ctx, &right_ones, &room_b, type));
 		products = &room_out;
@@ -679,10 +573,7 @@ static enum et_status run_bmm(struct et_kernel_ctx *ctx, struct et_evalue *const
 	et_view_select(&product, 0, 0);
 	for (int64_t i = 0; i < a.sizes[0] && (i == 0 || et_tensor_numel(result)); i++) {
 		ET_TRY(require_product(ctx, &left, &right));
-		if (is_small && is_one_type && et_tensor_numel(result))
-			multiply_few(&one);
-		else
-			ET_TRY(multiply(ctx, &one));
+		ET_TRY(multiply(ctx, &one));
 		et_view_move(&left, left_ones->strides[0]);
 		et_view_move(&right, right_ones->strides[0]);
 		et_view_move(&product, products->strides[0]);
