@@ -8,11 +8,10 @@
 #include "runtime/kernels/simd/span_ukernels.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/engine/elementwise.h"
-#include "runtime/base/expand.h"
 
 #include <math.h>
 
-enum { ROWS = 16, TERMS = 32, POWERS = -1 /* in addition to enum et_distance */ };
+enum { ROWS = 16, TERMS = 32 };
 
 static bool is_power(double p)
 {
@@ -76,50 +75,8 @@ static void add_distances(const struct et_distances *d, enum et_compute_class co
 		et_span_ukernels()->double_distances(d, kind);
 }
 
-/* For so few numbers that transposing is not worth it. */
-#define MEASURE_FEW(name, type, power)                                                                              \
-	ET_EXPANDED void name##_of(const struct block *block, double(*distances)[ET_DISTANCES], const int kind)     \
-	{                                                                                                           \
-		const int64_t step_a = block->rows.step, step_b = block->others.step;                               \
-		for (size_t r = 0; r < block->n_rows; r++) {                                                        \
-			const type *a = (const type *)block->rows.data + (int64_t)r * block->rows.next;             \
-			for (size_t k = block->is_triangle ? r : 0; k < block->n_others; k++) {                     \
-				const type *b = (const type *)block->others.data + (int64_t)k * block->others.next; \
-				double sum = 0;                                                                     \
-				for (int64_t i = 0; i < (int64_t)block->n; i++) {                                   \
-					const type apart = a[i * step_a] - b[i * step_b];                           \
-					const double size = fabs((double)apart);                                    \
-					if (kind == ET_DISTANCE_LARGEST)                                            \
-						sum = !(size <= sum) && sum == sum ? size : sum;                    \
-					else if (kind == POWERS)                                                    \
-						sum += (double)power((type)size, (type)block->p);                   \
-					else                                                                        \
-						sum += kind == ET_DISTANCE_SQUARES ? size * size                    \
-						       : kind == ET_DISTANCE_SUM   ? size                           \
-										   : (double)(size != 0);             \
-				}                                                                                   \
-				distances[r][k] = kind == ET_DISTANCE_SQUARES ? sqrt(sum) : sum;                    \
-			}                                                                                           \
-		}                                                                                                   \
-	}                                                                                                           \
-	static void name(const struct block *block, double(*distances)[ET_DISTANCES])                               \
-	{                                                                                                           \
-		if (is_power(block->p))                                                                             \
-			name##_of(block, distances, POWERS);                                                        \
-		else if (block->p == 2)                                                                             \
-			name##_of(block, distances, ET_DISTANCE_SQUARES);                                           \
-		else if (block->p == 1)                                                                             \
-			name##_of(block, distances, ET_DISTANCE_SUM);                                               \
-		else if (block->p == 0)                                                                             \
-			name##_of(block, distances, ET_DISTANCE_COUNT);                                             \
-		else                                                                                                \
-			name##_of(block, distances, ET_DISTANCE_LARGEST);                                           \
-	}
-MEASURE_FEW(measure_few_floats, float, powf)
-MEASURE_FEW(measure_few_doubles, double, pow)
-
-/* One row of distances after another, with the others transposed. */
-static void measure_many(const struct block *block, double (*distances)[ET_DISTANCES])
+/* The distances of @block, one row after another, with the others transposed. */
+static void measure(const struct block *block, double (*distances)[ET_DISTANCES])
 {
 	union {
 		float f[TERMS * ET_DISTANCES];
@@ -157,18 +114,6 @@ static void measure_many(const struct block *block, double (*distances)[ET_DISTA
 				compute_class, block->p);
 		}
 	}
-}
-
-static void measure(const struct block *block, double (*distances)[ET_DISTANCES])
-{
-	enum { FEW = 64 };
-	bool is_few = block->n_rows * block->n_others * block->n <= FEW;
-	if (is_few && block->type == ET_FLOAT32)
-		measure_few_floats(block, distances);
-	else if (is_few && block->type == ET_FLOAT64)
-		measure_few_doubles(block, distances);
-	else
-		measure_many(block, distances);
 	for (size_t r = 0; is_power(block->p) && r < block->n_rows; r++) {
 		for (size_t k = 0; k < block->n_others; k++)
 			distances[r][k] = pow(distances[r][k], 1 / block->p);
