@@ -70,50 +70,31 @@ static void normalize_rounded(struct et_span *span)
 /* The number of per-channel operands: factor and shift; or, for fp16 and bf16, mean, 1 / deviation, weight and bias. */
 enum { NUMBERS = 4 };
 
-/* For row-major tensors: one plane after another, each with its channel's numbers. */
+/* For row-major tensors of float or double: one plane after another, each with its channel's factor and shift. */
 struct planes_job {
 	const void *x;
 	void *out;
-	const void *numbers[NUMBERS]; /* arrays of double if x is double, otherwise of float */
+	const void *factors, *shifts; /* arrays of x's type */
 	size_t n_channels, inner;
 };
 
-#define SCALE_PLANES(name, type, number, expression)                                                \
-	static void name(void *arg, size_t begin, size_t end)                                       \
-	{                                                                                           \
-		const struct planes_job *job = arg;                                                 \
-		const size_t inner = job->inner;                                                    \
-		for (size_t plane = begin, c = begin % job->n_channels; plane < end; plane++) {     \
-			const type *x = (const type *)job->x + plane * inner;                       \
-			type *out = (type *)job->out + plane * inner;                               \
-			number is[NUMBERS];                                                         \
-			for (size_t k = 0; k < NUMBERS; k++)                                        \
-				is[k] = job->numbers[k] ? ((const number *)job->numbers[k])[c] : 0; \
-			ET_INDEPENDENT                                                              \
-			for (size_t i = 0; i < inner; i++)                                          \
-				out[i] = expression;                                                \
-			c = c + 1 < job->n_channels ? c + 1 : 0;                                    \
-		}                                                                                   \
+#define SCALE_PLANES(name, type)                                                                                     \
+	static void name(void *arg, size_t begin, size_t end)                                                        \
+	{                                                                                                            \
+		const struct planes_job *job = arg;                                                                  \
+		const size_t inner = job->inner;                                                                     \
+		for (size_t plane = begin, c = begin % job->n_channels; plane < end; plane++) {                      \
+			const type *x = (const type *)job->x + plane * inner;                                        \
+			type *out = (type *)job->out + plane * inner;                                                \
+			const type factor = ((const type *)job->factors)[c], shift = ((const type *)job->shifts)[c]; \
+			ET_INDEPENDENT                                                                               \
+			for (size_t i = 0; i < inner; i++)                                                           \
+				out[i] = x[i] * factor + shift;                                                      \
+			c = c + 1 < job->n_channels ? c + 1 : 0;                                                     \
+		}                                                                                                    \
 	}
-SCALE_PLANES(scale_floats, float, float, x[i] * is[0] + is[1])
-SCALE_PLANES(scale_doubles, double, double, x[i] * is[0] + is[1])
-/* For a few elements, for which an elementwise operator takes longer to start. */
-SCALE_PLANES(scale_fp16, uint16_t, float,
-	et_float_to_fp16(normalize_one(et_fp16_to_float(x[i]), is[0], is[1], is[2], is[3], ET_FLOAT16)))
-SCALE_PLANES(scale_bf16, uint16_t, float,
-	et_float_to_bf16(normalize_one(et_bf16_to_float(x[i]), is[0], is[1], is[2], is[3], ET_BFLOAT16)))
-
-static void (*scaler_of(enum et_scalar_type type))(void *arg, size_t begin, size_t end)
-{
-	switch (type) {
-	case ET_FLOAT16:
-		return scale_fp16;
-	case ET_BFLOAT16:
-		return scale_bf16;
-	default:
-		return type == ET_FLOAT64 ? scale_doubles : scale_floats;
-	}
-}
+SCALE_PLANES(scale_floats, float)
+SCALE_PLANES(scale_doubles, double)
 
 /* @numbers, one for each channel, as a tensor that broadcasts; double or float. */
 static struct et_tensor per_channel(const void *numbers, bool is_double, int32_t *sizes, int32_t *strides,
@@ -133,16 +114,15 @@ static enum et_status scale_channels(struct et_kernel_ctx *ctx, const struct et_
 	const struct et_evalue *weight, const struct et_evalue *bias, const double *mean, const double *invstd,
 	struct et_tensor *out)
 {
-	enum { FEW = 64 }; /* elements; planes of so small tensors may have any size */
 	static const struct et_elementwise scale_op = { ET_ELEMENTWISE_SAME, ET_FLOATS(scale_shift), .promotes = 1 };
 	static const struct et_elementwise rounded_op = { ET_ELEMENTWISE_SAME, { normalize_rounded }, .promotes = 1 };
 	int32_t sizes[ET_MAX_DIMS], strides[ET_MAX_DIMS];
 	size_t channel_dim = x->n_dims >= 2 ? 1 : 0, n_dims = x->n_dims - channel_dim;
 	size_t n = (size_t)x->sizes[channel_dim], numel = et_tensor_numel(x);
-	bool is_double = x->type == ET_FLOAT64, is_half = et_type_is_half(x->type), is_few = numel <= FEW;
+	bool is_double = x->type == ET_FLOAT64, is_half = et_type_is_half(x->type);
 	size_t n_numbers = is_half ? NUMBERS : 2;
-	bool is_plain = (x->type == ET_FLOAT32 || is_double || (is_half && is_few)) && out->type == x->type &&
-			(x->n_dims >= 3 || is_few) && et_dim_order_is_contiguous(x->dim_order, x->n_dims) &&
+	bool is_plain = (x->type == ET_FLOAT32 || is_double) && out->type == x->type && x->n_dims >= 3 &&
+			et_dim_order_is_contiguous(x->dim_order, x->n_dims) &&
 			et_dim_order_is_contiguous(out->dim_order, out->n_dims);
 	double *room = et_kernel_scratch(ctx, (2 + NUMBERS) * n * sizeof(*room) + 1);
 	if (!room)
@@ -162,13 +142,12 @@ static enum et_status scale_channels(struct et_kernel_ctx *ctx, const struct et_
 	}
 	if (is_plain) {
 		ET_TRY(et_resize_like(ctx, out, x));
-		struct planes_job job = { x->data, out->data, .n_channels = n, .inner = 1 };
-		for (size_t d = channel_dim + 1; d < x->n_dims; d++)
+		struct planes_job job = { x->data, out->data, numbers[0], numbers[1], .n_channels = n, .inner = 1 };
+		for (size_t d = 2; d < x->n_dims; d++)
 			job.inner *= (size_t)x->sizes[d];
-		memcpy(job.numbers, numbers, sizeof(numbers));
 		if (numel)
-			et_parallel_for(ctx->compute, scaler_of(x->type), &job,
-				channel_dim ? (size_t)x->sizes[0] * n : n, 16384 / job.inner + 1);
+			et_parallel_for(ctx->compute, is_double ? scale_doubles : scale_floats, &job,
+				(size_t)x->sizes[0] * n, 16384 / job.inner + 1);
 		return ET_OK;
 	}
 	for (size_t d = 0; d < n_dims; d++) {
