@@ -383,20 +383,7 @@ static enum et_status run_extreme(struct et_kernel_ctx *ctx, struct et_evalue *c
 	struct et_tensor *out = args[1]->tensor;
 	const struct et_tensor *self = args[0]->tensor;
 	bool is_lowest = ctx->kernel->row == &max;
-	const size_t numel = et_tensor_numel(self);
-	const enum et_compute_class wide = et_class_of(self->type),
-				    compute_class = et_class_is_type(wide, self->type) ? wide
-										       : et_narrow_class_of(self->type);
-	if (numel && numel * et_scalar_size(self->type) <= ET_SHORT_ROW && compute_class != ET_N_SPANS &&
-		out->type == self->type) {
-		ET_TRY(et_resize(ctx, out, NULL, 0));
-		(is_lowest ? et_span_ukernels()->largest_of_rows
-			   : et_span_ukernels()->smallest_of_rows)[compute_class](1, numel, out->data, self->data);
-		if (compute_class == ET_B8)
-			*(uint8_t *)out->data = *(uint8_t *)out->data != 0;
-		return ET_OK;
-	}
-	if (numel)
+	if (et_tensor_numel(self))
 		return run_all(ctx, args);
 	ET_REQUIRE(ctx, et_can_cast(args[0]->tensor->type, out->type) && et_storer(out->type, ET_F64),
 		"%s does not fit an output of %s", et_scalar_name(args[0]->tensor->type), et_scalar_name(out->type));
