@@ -68,51 +68,19 @@ static const uint8_t *first_row(const struct reduce_job *job, const struct et_pl
 #define TIMES_TRUTH(now, x) ((now) * ((x) != 0))
 REDUCE_ROWS(add_floats, float, float, 0, PLUS)
 REDUCE_ROWS(add_doubles, double, double, 0, PLUS)
+REDUCE_ROWS(add_floats_as_doubles, float, double, 0, PLUS_DOUBLE)
 REDUCE_ROWS(add_bf16, uint16_t, float, 0, PLUS_BF16)
 REDUCE_ROWS(add_shorts_as_floats, int16_t, float, 0, PLUS_FLOAT)
 REDUCE_ROWS(add_words_as_floats, int32_t, float, 0, PLUS_FLOAT)
 REDUCE_ROWS(add_longs_as_floats, int64_t, float, 0, PLUS_FLOAT)
 REDUCE_ROWS(add_longs_as_doubles, int64_t, double, 0, PLUS_DOUBLE)
 
-/* Sums of floats in double, two rows in a vector, which halves the conversions. */
-static void add_short(const struct reduce_job *job, const struct et_place *place, size_t n_rows, double *sums)
-{
-	typedef float four __attribute__((vector_size(4 * sizeof(float))));
-	typedef double two __attribute__((vector_size(2 * sizeof(double))));
-	enum { WIDE = 4 };
-	const size_t n = job->reduced.numel, n_even = n - n % WIDE;
-	int64_t step;
-	const uint8_t *in = first_row(job, place, &step);
-	for (size_t r = 0; r + 1 < n_rows; r += 2, in += 2 * step) {
-		const float *a = (const float *)(const void *)in, *b = (const float *)(const void *)(in + step);
-		two sum = { 0 };
-		for (size_t k = 0; k < n_even; k += WIDE) {
-			four left, right;
-			memcpy(&left, a + k, sizeof(left));
-			memcpy(&right, b + k, sizeof(right));
-			sum += __builtin_convertvector(__builtin_shufflevector(left, right, 0, 4), two);
-			sum += __builtin_convertvector(__builtin_shufflevector(left, right, 1, 5), two);
-			sum += __builtin_convertvector(__builtin_shufflevector(left, right, 2, 6), two);
-			sum += __builtin_convertvector(__builtin_shufflevector(left, right, 3, 7), two);
-		}
-		for (size_t k = n_even; k < n; k++)
-			sum += (two){ (double)a[k], (double)b[k] };
-		memcpy(&sums[r], &sum, sizeof(sum));
-	}
-	if (n_rows % 2) {
-		double sum = 0;
-		for (size_t k = 0; k < n; k++)
-			sum += (double)((const float *)(const void *)in)[k];
-		sums[n_rows - 1] = sum;
-	}
-}
-
 static void sum_of_floats(const struct reduce_job *job, const struct et_place *place, size_t n_rows, double *sums)
 {
 	int64_t step;
 	const uint8_t *in = first_row(job, place, &step);
 	if (job->reduced.numel < SHORT_SUM) {
-		add_short(job, place, n_rows, sums);
+		add_floats_as_doubles(job, place, n_rows, sums);
 		return;
 	}
 	for (size_t r = 0; r < n_rows; r++, in += step)
