@@ -19,7 +19,6 @@ enum {
 	FEW_ROWS = 4,
 	FEW_TRANSPOSED_ROWS = 3, /* one more row would make transposing a panel worth its time */
 	FEW_TERMS = 16,
-	TINY_WORK = 64, /* multiplications; so few are done sooner than anything is packed */
 };
 
 enum { TILE = 4 };
@@ -178,36 +177,10 @@ static void run_few_rows(void *arg, size_t first, size_t end)
 		run_one_row(job, row, first, end);
 }
 
-static bool is_tiny(const struct et_gemm *g)
-{
-	return g->n_rows <= TINY_WORK && g->n_columns <= TINY_WORK && g->n_k <= TINY_WORK &&
-	       g->n_rows * g->n_columns * g->n_k <= TINY_WORK;
-}
-
-static void run_tiny(const struct et_gemm *g)
-{
-	const struct et_matrix *b = g->b;
-	for (size_t i = 0; i < g->n_rows; i++) {
-		const float *a = g->a + (ptrdiff_t)i * g->a_row;
-		float *c = g->c + (ptrdiff_t)i * g->c_row;
-		for (size_t j = 0; j < g->n_columns; j++, c += g->c_col) {
-			const float *right = b->data + (ptrdiff_t)j * b->col;
-			float sum = g->init ? g->init[i] : *c;
-			for (size_t k = 0; k < g->n_k; k++)
-				sum += a[(ptrdiff_t)k * g->a_col] * right[(ptrdiff_t)k * b->row];
-			*c = sum;
-		}
-	}
-}
-
 void et_gemm(const struct et_compute *compute, const struct et_gemm *gemm)
 {
 	if (gemm->n_rows == 0 || gemm->n_columns == 0)
 		return;
-	if (gemm->panel == et_matrix_panel && is_tiny(gemm)) {
-		run_tiny(gemm);
-		return;
-	}
 	struct job job = { .gemm = gemm, .ukernels = et_ukernels() };
 	/* A few long rows with few terms are not worth packing panels. */
 	bool is_one = gemm->n_rows == 1,
