@@ -4,50 +4,12 @@
  * Every one of them is et_view_cast from one tensor to the other. The result has the output's own dim order; a dim
  * order among the arguments must agree with it. */
 #include "runtime/kernels/engine/args.h"
-#include "runtime/kernels/simd/cast_ukernels.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/engine/elementwise.h"
-
-/* Copy a few elements between tensors of the same sizes and dim order, without resizing and walking. False: the call is
- * not of this kind. */
-static bool copy_same_layout(const struct et_tensor *from, struct et_tensor *to)
-{
-	enum { FEW = 512 };
-	const enum et_compute_class compute_class = et_cast_class(to->type, from->type);
-	const et_load_fn load = et_loader(from->type, compute_class);
-	const et_store_fn store = et_storer(to->type, compute_class);
-	const size_t numel = et_tensor_numel(from);
-	const bool is_same = from->type == to->type;
-	et_cast_fn cast;
-	uint64_t block[FEW];
-	if (numel > FEW || from->n_dims != to->n_dims || !(is_same || (load && store)))
-		return false;
-	for (size_t d = 0; d < from->n_dims; d++) {
-		if (from->sizes[d] != to->sizes[d] || from->dim_order[d] != to->dim_order[d])
-			return false;
-	}
-	if (numel == 0)
-		return true;
-	if (is_same)
-		et_copy_bytes(to->data, from->data, numel * et_element_bytes(from));
-	else if ((cast = et_find_cast(to->type, from->type)))
-		cast(numel, to->data, from->data);
-	else if (et_class_is_type(compute_class, to->type))
-		load(to->data, from->data, 1, numel);
-	else {
-		const bool is_class = et_class_is_type(compute_class, from->type);
-		if (!is_class)
-			load(block, from->data, 1, numel);
-		store(to->data, 1, is_class ? from->data : block, numel);
-	}
-	return true;
-}
 
 static enum et_status copy_any(struct et_kernel_ctx *ctx, const struct et_tensor *from, struct et_tensor *to)
 {
 	struct et_view view;
-	if (copy_same_layout(from, to))
-		return ET_OK;
 	et_view_of(&view, from);
 	return et_cast_view_to_output(ctx, &view, to);
 }
@@ -57,8 +19,6 @@ static enum et_status run_clone(struct et_kernel_ctx *ctx, struct et_evalue *con
 	struct et_view view;
 	/* The output is the last argument, after any hints. */
 	struct et_tensor *out = args[ctx->kernel->signature[1] == '>' ? 1 : 2]->tensor;
-	if (args[0]->tensor->type == out->type && copy_same_layout(args[0]->tensor, out))
-		return ET_OK;
 	et_view_of(&view, args[0]->tensor);
 	return et_copy_view_to_output(ctx, &view, out);
 }
