@@ -58,8 +58,8 @@ static void apply(const struct inf_quota *quota, struct inf_quota_user *user)
 		if (quota->rules[i].uid != user->uid)
 			continue;
 		user->weight = section->weight;
-#define OVERRIDE(field, BIT)                      \
-	if (section->given & INF_LIMIT_BIT_##BIT) \
+#define OVERRIDE(field, BIT)                             \
+	if (section->limits.given & INF_LIMIT_BIT_##BIT) \
 	limits.field = section->limits.field
 		OVERRIDE(connections, CONNECTIONS);
 		OVERRIDE(methods, METHODS);

@@ -183,7 +183,7 @@ static void test_comes_back(void **state)
 
 static void test_rules(void **state)
 {
-	struct inf_config_user camera = { .weight = 3, .limits.methods = 1, .given = INF_LIMIT_BIT_METHODS };
+	struct inf_config_user camera = { .weight = 3, .limits = { .methods = 1, .given = INF_LIMIT_BIT_METHODS } };
 	struct inf_quota_rule rule = { 5, &camera };
 	struct inf_quota quota;
 	inf_quota_init(&quota);
