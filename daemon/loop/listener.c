@@ -21,6 +21,11 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+static struct inf_quota_total *total_of(const struct inf_listener *l)
+{
+	return l->is_manager ? &l->context->quota->all_managers : &l->context->quota->all_users;
+}
+
 static void on_poll(uv_poll_t *handle, int status, int events)
 {
 	struct inf_listener *l = ET_CONTAINER_OF(handle, struct inf_listener, poll);
@@ -40,7 +45,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 			return;
 		}
 		inf_session_accept(l->context, handle->loop, &inf_session_requests, fd, l->is_manager);
-		if (inf_quota_is_overdrawn(l->context->quota)) {
+		if (inf_quota_is_overdrawn(total_of(l))) {
 			uv_poll_stop(&l->poll);
 			l->is_paused = true;
 			return;
@@ -121,8 +126,8 @@ void inf_listeners_resume(struct inf_listeners *listeners)
 {
 	for (uint32_t i = 0; i < listeners->n; i++) {
 		struct inf_listener *l = &listeners->items[i];
-		if (inf_quota_is_overdrawn(l->context->quota))
-			return;
+		if (inf_quota_is_overdrawn(total_of(l)))
+			continue;
 		if (l->is_open && l->is_paused && uv_poll_start(&l->poll, UV_READABLE, on_poll) == 0)
 			l->is_paused = false;
 	}
