@@ -266,11 +266,31 @@ static void test_all_users(void **state)
 	e2e_deinit(&e);
 }
 
+/* The process has no descriptor left at all: those kept open for a manager are given up. */
+static void test_last_descriptors(void **state)
+{
+	struct rlimit before, few;
+	struct e2e e;
+	e2e_init(&e);
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	e2e_start(&e, NULL);
+	assert_int_equal(e2e_load(&e, "double"), INF_OK);
+	assert_int_equal(prlimit(e.pid, RLIMIT_NOFILE, NULL, &before), 0);
+	few = before;
+	few.rlim_cur = (rlim_t)e2e_count_fds(e.pid) - 2; /* '.' and '..' are none: not one more than are open */
+	assert_int_equal(prlimit(e.pid, RLIMIT_NOFILE, &few, NULL), 0);
+	check_manager(&e);
+	assert_int_equal(prlimit(e.pid, RLIMIT_NOFILE, &before, NULL), 0);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_all_users),
+		cmocka_unit_test(test_last_descriptors),
 	};
 	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
 }
