@@ -9,7 +9,8 @@
 
 struct ctl_ask;
 
-/* Connect to the daemon's socket, or (@is_manager) to its manager's, and greet it. On failure returns -1 with the
+/* Connect to the daemon's socket, or (@is_manager) to its manager's, and greet it. A daemon that has no room for this
+ * user's connection is asked at its manager's socket, if this user may. On failure returns -1 with the
  * sentence and the next step in @error. */
 int ctl_ask_open(struct ctl_ask **ret, const struct ctl *ctl, bool is_manager, char *error, size_t error_size);
 /* Send @request (its id is set here) and wait for the answer, which is valid until the next call. 0; a positive

@@ -257,6 +257,9 @@ static void test_all_users(void **state)
 		e2e_raw_free(late);
 	}
 	check_manager(&e);
+	/* these ask the users' socket, are turned away, and ask the manager's */
+	assert_int_equal(run_inferctl(&e, "status", NULL), 0);
+	assert_int_equal(run_inferctl(&e, "models", NULL), 0);
 	struct inf_request status = { .kind = INF_REQUEST_STATUS };
 	assert_int_equal(e2e_raw_call(bystander, status).status, INF_OK);
 	e2e_raw_free(bystander);
