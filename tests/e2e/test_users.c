@@ -269,6 +269,27 @@ static void test_all_users(void **state)
 	e2e_deinit(&e);
 }
 
+/* The machine's memory is a limit for all users together, also where one user's limit is larger; nothing is made. */
+static void test_all_bytes(void **state)
+{
+	struct inf_request create = { .kind = INF_REQUEST_REGION_CREATE, .region_create = { UINT64_C(1) << 50 } };
+	char config[64];
+	struct e2e e;
+	e2e_init(&e);
+	snprintf(config, sizeof(config), "[user %u]\nbytes = 2000T\n", (unsigned)getuid());
+	e2e_start(&e, config);
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+	struct inf_reply reply = e2e_raw_call(raw, create);
+	assert_int_equal(reply.status, INF_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(reply.error, "all users together hold 0 of "));
+	assert_non_null(strstr(reply.error, " bytes, 1125899906842624 more asked for"));
+	create.region_create.byte_size = 4096;
+	assert_int_equal(e2e_raw_call(raw, create).status, INF_OK);
+	e2e_raw_free(raw);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
 /* The process has no descriptor left at all: those kept open for a manager are given up. */
 static void test_last_descriptors(void **state)
 {
@@ -293,6 +314,7 @@ int main(int argc, char **argv)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_all_users),
+		cmocka_unit_test(test_all_bytes),
 		cmocka_unit_test(test_last_descriptors),
 	};
 	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
