@@ -26,7 +26,7 @@ const char *const inf_config_priorities[] = { "realtime", "interactive", "batch"
 #define SERVER(name, kind, min, max) { "server", #name, kind, offsetof(struct inf_config, name), min, max }
 #define SERVER_NS(name)              { "server", #name, KIND_DURATION, offsetof(struct inf_config, name##_ns) }
 #define LIMIT(name, kind, BIT)                                                                         \
-	{ "limits", #name, kind, offsetof(struct inf_config, limits.name), 0, UINT32_MAX },            \
+	{ "limits", #name, kind, offsetof(struct inf_config, limits.name), 0, UINT32_MAX, BIT },       \
 	{                                                                                              \
 		"user", #name, kind, offsetof(struct inf_config_user, limits.name), 0, UINT32_MAX, BIT \
 	}
@@ -255,8 +255,8 @@ static int handle(void *user, const char *section, const char *name, const char 
 			continue;
 		if (inf_config_set(p, &keys[i], object, value) < 0)
 			return 0;
-		if (user_section)
-			user_section->given |= keys[i].bit;
+		struct inf_limits *limits = user_section ? &user_section->limits : &p->config->limits;
+		limits->given |= keys[i].bit;
 		if (keys[i].mark)
 			*(bool *)((char *)object + keys[i].mark) = true;
 		return 1;

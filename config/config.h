@@ -30,18 +30,18 @@ struct inf_limits {
 	uint32_t opens; /* requests that wait for a model or for the models' folder */
 	uint64_t bytes;
 	uint32_t priority; /* the highest priority that requests may ask for: an index into inf_config_priorities */
+	uint32_t given;    /* bits of enum inf_limit_bit: which of these the configuration sets */
 };
 
 /* The values of `priority`, highest first. */
 enum { INF_CONFIG_N_PRIORITIES = 4 };
 extern const char *const inf_config_priorities[INF_CONFIG_N_PRIORITIES];
 
-/* [user NAME]: only the keys that the section gives are valid. */
+/* [user NAME]: only the limits that the section gives are valid. */
 struct inf_config_user {
 	char name[INF_CONFIG_NAME_MAX]; /* a user's name, or a uid in digits */
 	uint32_t weight;
 	struct inf_limits limits;
-	uint32_t given; /* bits of enum inf_limit_bit: which of limits are given */
 };
 
 enum inf_limit_bit {

@@ -27,7 +27,7 @@ struct inf_config_key {
 	enum inf_config_kind kind;
 	size_t offset;
 	uint32_t min, max; /* bounds of a KIND_COUNT; of a KIND_SOCKET's number of characters */
-	uint32_t bit;      /* bit for inf_config_user.given */
+	uint32_t bit;      /* bit for inf_limits.given */
 	size_t mark;       /* offset of a bool to set when the key is given, or 0 */
 };
 

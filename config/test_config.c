@@ -71,9 +71,10 @@ static void test_values(void **state)
 	assert_string_equal(inf_config_priorities[c.limits.priority], "batch");
 	assert_int_equal(c.n_user_sections, 2);
 	assert_int_equal(c.user_sections[0].weight, 3);
-	assert_int_equal(c.user_sections[0].given, INF_LIMIT_BIT_METHODS);
+	assert_int_equal(c.limits.given, INF_LIMIT_BIT_BYTES | INF_LIMIT_BIT_REQUESTS | INF_LIMIT_BIT_PRIORITY);
+	assert_int_equal(c.user_sections[0].limits.given, INF_LIMIT_BIT_METHODS);
 	assert_int_equal(c.user_sections[0].limits.methods, 2);
-	assert_int_equal(c.user_sections[1].given, INF_LIMIT_BIT_PRIORITY);
+	assert_int_equal(c.user_sections[1].limits.given, INF_LIMIT_BIT_PRIORITY);
 	assert_string_equal(inf_config_priorities[c.user_sections[1].limits.priority], "realtime");
 	assert_int_equal(c.n_model_sections, 2);
 	const struct inf_config_model *cat = inf_config_find_model(&c, "cat");
@@ -330,6 +331,8 @@ static void test_example(void **state)
 	int rc = inf_config_parse(&c, text, "inferd.conf", &e);
 	if (rc < 0)
 		fail_msg("%s", e.text);
+	assert_int_equal(c.limits.given, 2 * INF_LIMIT_BIT_OPENS - 1); /* every limit is shown */
+	c.limits.given = 0;
 	assert_memory_equal(&c, &d, sizeof(c));
 	inf_config_deinit(&c);
 	assert_int_equal(inf_config_load(&d, example, &e), 0);

@@ -86,9 +86,9 @@ void ctl_ask_close(struct ctl_ask *ask)
 	free(ask);
 }
 
-int ctl_ask_open(struct ctl_ask **ret, const struct ctl *ctl, bool is_manager, char *error, size_t error_size)
+/* Connect to @path, which is consumed, and say Hello. 0, -1, or the status with which the daemon turned it away. */
+static int open_at(struct ctl_ask **ret, char *path, bool is_manager, char *error, size_t error_size)
 {
-	char *path = is_manager ? manager_path(ctl) : ctl_format("%s", ctl_socket_path(ctl));
 	int fd = inf_channel_connect(path), rc;
 	struct inf_request hello = { .kind = INF_REQUEST_HELLO, .hello = { INF_PROTOCOL, "inferctl" } };
 	struct inf_reply reply;
@@ -114,10 +114,22 @@ int ctl_ask_open(struct ctl_ask **ret, const struct ctl *ctl, bool is_manager, c
 	rc = ctl_ask(ask, &hello, &reply, error, error_size);
 	if (rc != 0) {
 		ctl_ask_close(ask);
-		return -1;
+		return rc;
 	}
 	*ret = ask;
 	return 0;
+}
+
+int ctl_ask_open(struct ctl_ask **ret, const struct ctl *ctl, bool is_manager, char *error, size_t error_size)
+{
+	char other_error[1200];
+	if (is_manager)
+		return open_at(ret, manager_path(ctl), true, error, error_size) ? -1 : 0;
+	int rc = open_at(ret, ctl_format("%s", ctl_socket_path(ctl)), false, error, error_size);
+	/* A daemon that has no connection left for users keeps some for managers. */
+	if (rc == INF_RESOURCE_EXHAUSTED)
+		rc = open_at(ret, manager_path(ctl), true, other_error, sizeof(other_error));
+	return rc ? -1 : 0;
 }
 
 static int wait_for(struct ctl_ask *ask, short events, char *error, size_t error_size)

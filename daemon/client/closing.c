@@ -6,9 +6,10 @@
  * what is known to be quick, and a helper's thread closes the rest.
  *
  * What must always be true: a descriptor that waits to be closed is counted. If its user has no room left for the
- * charge, it counts as the user's surplus (it came beside a packet that was read) or as unpaid (its connection was
- * turned away), and both have a bound: session.c reads no further descriptors of a user with a surplus, listener.c
- * stops accepting while too many are unpaid. */
+ * charge, it is unpaid: it counts only among the descriptors of all users together. It came beside a packet that was
+ * read, and is the user's surplus as well, or its connection was turned away. Both have a bound: session.c reads no
+ * further descriptors of a user with a surplus, nor of any user while unpaid descriptors have used up their part of the
+ * reserve, and listener.c stops accepting while too many are unpaid. */
 #include "daemon/client/closing.h"
 
 #include "daemon/client/quota.h"
@@ -24,7 +25,7 @@
 /* How a descriptor is counted until it is closed. */
 enum cost {
 	COST_FD,      /* charged to the user */
-	COST_SURPLUS, /* in user->n_surplus_fds */
+	COST_SURPLUS, /* in user->n_surplus_fds, and unpaid */
 	COST_UNPAID,  /* among those of all users together */
 };
 
@@ -42,9 +43,9 @@ static void discharge(struct inf_context *context, struct inf_quota_user *user, 
 		inf_quota_discharge(user, INF_QUOTA_FDS, 1);
 	if (cost == COST_SURPLUS)
 		user->n_surplus_fds--;
-	if (cost != COST_UNPAID)
+	if (cost == COST_FD)
 		return;
-	inf_quota_remove_unpaid(context->quota);
+	inf_quota_remove_unpaid(user->total);
 	context->events.resume_accepting(context->events.self);
 }
 
@@ -90,7 +91,10 @@ bool inf_close_passed(struct inf_context *context, struct inf_quota_user *user, 
 		return true;
 	}
 	bool is_charged = inf_quota_charge(user, INF_QUOTA_FDS, 1);
-	user->n_surplus_fds += !is_charged;
+	if (!is_charged) {
+		user->n_surplus_fds++;
+		inf_quota_add_unpaid(user->total);
+	}
 	close_beside(context, user, fd, is_charged ? COST_FD : COST_SURPLUS);
 	return is_charged;
 }
@@ -110,7 +114,7 @@ void inf_close_socket(struct inf_context *context, struct inf_quota_user *user, 
  * all of the daemon's descriptors. To come near the bound, a user needs as many such files in flight, which the
  * kernel counts against it. At the bound the daemon accepts no client of any user, since the kernel says whose a
  * connection is only after accepting it: connected clients notice nothing, and new ones wait in the kernel's
- * backlog. */
+ * backlog. Managers have a bound of their own. */
 void inf_close_turned_away(struct inf_context *context, struct inf_quota_user *user, int fd)
 {
 	if (!inf_channel_has_unread_fds(fd)) {
@@ -119,11 +123,11 @@ void inf_close_turned_away(struct inf_context *context, struct inf_quota_user *u
 	}
 	enum cost cost = inf_quota_charge(user, INF_QUOTA_FDS, 1) ? COST_FD : COST_UNPAID;
 	if (cost == COST_UNPAID)
-		inf_quota_add_unpaid(context->quota);
-	if (inf_quota_is_overdrawn(context->quota))
+		inf_quota_add_unpaid(user->total);
+	if (inf_quota_is_overdrawn(user->total))
 		et_logf(&context->log, ET_LOG_WARNING,
-			"user %lu: %llu connections that were turned away are not closed yet, because of the descriptors "
-			"that were sent over them; accepting no client until one is closed",
-			(unsigned long)user->uid, (unsigned long long)context->quota->n_unpaid);
+			"user %lu: %llu descriptors that were sent beyond a limit, or connections with such, are not "
+			"closed yet; accepting no client until one is closed",
+			(unsigned long)user->uid, (unsigned long long)user->total->n_unpaid);
 	close_beside(context, user, fd, cost);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Quota: how much each user (uid) may hold at a time, over all of its connections.
+/* Quota: how much each user (uid) may hold at a time, over all of its connections, and how much all users together.
+ *
+ * Managers (clients of the manager's socket) have accounts of their own and a total of their own, so that no number of
+ * users can keep a manager out. What a user holds through the manager's socket does not count as the user's.
  *
  * An object is charged before it is made. Only the loop thread charges; any thread may discharge (a worker
  * discharges the request that it finished). */
@@ -26,11 +29,28 @@ enum inf_quota_kind {
 	INF_N_QUOTAS,
 };
 
+/* What the process has, to be divided. UINT64_MAX: unlimited or unknown. */
+struct inf_quota_machine {
+	uint64_t n_fds;         /* descriptors that are left when no client is connected */
+	uint64_t n_bytes;       /* memory */
+	uint64_t n_model_bytes; /* of that for the administrator's models (memory_budget); 0: not said */
+};
+
+/* All users together, or all managers together: descriptors and bytes. The other kinds are not counted here. */
+struct inf_quota_total {
+	const char *whose; /* "users", "managers" */
+	uint64_t max[INF_N_QUOTAS];
+	_Atomic(uint64_t) used[INF_N_QUOTAS]; /* descriptors: with the unpaid ones, so maybe more than max */
+	uint64_t max_overdraft;               /* descriptors beyond max before no more are taken */
+	uint64_t n_unpaid;                    /* descriptors charged to no user; loop thread */
+};
+
 /* One user who is connected or was recently. It lives as long as it is referenced and some time longer, so that a
  * user who closes its connections and comes back has not lost what it used of the queues. */
 struct inf_quota_user {
 	struct et_list_node node; /* in the quota's users, or absent */
 	struct inf_quota *quota;
+	struct inf_quota_total *total; /* whose part this user is of */
 	uid_t uid;
 	uint32_t n_refs; /* loop thread */
 	uint32_t weight;
@@ -55,9 +75,8 @@ struct inf_quota {
 	struct et_list_node absent; /* users without references, the last one to go at the end */
 	uint32_t n_absent;
 	struct inf_limits limits;
-	uint64_t max_fds;             /* for all users together; 0: no limit */
-	_Atomic(uint64_t) n_fds;      /* charged to users, and unpaid */
-	uint64_t n_unpaid;            /* charged to no user; loop thread */
+	struct inf_quota_machine machine;
+	struct inf_quota_total all_users, all_managers;
 	struct inf_quota_rule *rules; /* the caller's */
 	uint32_t n_rules;
 };
@@ -66,23 +85,30 @@ void inf_quota_init(struct inf_quota *quota);
 /* No user may be referenced any more. */
 void inf_quota_deinit(struct inf_quota *quota);
 /* Set new limits, for present users, too; what is above a new limit stays until it is discharged. @rules must last
- * until the next call or deinit. */
+ * until the next call or deinit.
+ * A limit on connections, descriptors or bytes that the configuration does not set is at most an eighth of what all
+ * users together may hold. For managers only their total limits these. */
 void inf_quota_configure(struct inf_quota *quota, const struct inf_limits *limits, struct inf_quota_rule *rules,
 	uint32_t n_rules);
 
-/* How many descriptors the daemon may hold for all users together. The rest of the process's limit is for models,
- * replies and new connections: a daemon without any descriptor left could not even refuse a request. */
-void inf_quota_set_max_fds(struct inf_quota *quota, uint64_t max_fds);
+/* Divide what the process has among all users, all managers and a reserve for the daemon itself: models, replies and
+ * new connections. A daemon without any descriptor left could not even refuse a request. Limits of present users change
+ * with it. Until the first call there is no limit for all together. */
+void inf_quota_divide(struct inf_quota *quota, const struct inf_quota_machine *machine);
 
 /* Count a descriptor for which no user can be charged as one of all users together, and the end of that. Loop
  * thread. */
-void inf_quota_add_unpaid(struct inf_quota *quota);
-void inf_quota_remove_unpaid(struct inf_quota *quota);
+void inf_quota_add_unpaid(struct inf_quota_total *total);
+void inf_quota_remove_unpaid(struct inf_quota_total *total);
+/* Whether unpaid descriptors have used up the part of the reserve that is for them: no more may be received. */
+bool inf_quota_is_reserve_used(const struct inf_quota_total *total);
 /* Whether so many descriptors are unpaid that no more clients may be accepted. Loop thread. */
-bool inf_quota_is_overdrawn(const struct inf_quota *quota);
+bool inf_quota_is_overdrawn(const struct inf_quota_total *total);
 
 /* A reference to the user with that uid, made if need be; NULL: no memory. */
 struct inf_quota_user *inf_quota_take_user(struct inf_quota *quota, uid_t uid);
+/* The same for its account as a manager. */
+struct inf_quota_user *inf_quota_take_manager(struct inf_quota *quota, uid_t uid);
 /* NULL is fine; returns NULL. Everything must be discharged before the last reference goes. */
 struct inf_quota_user *inf_quota_user_unref(struct inf_quota_user *user);
 
@@ -107,7 +133,8 @@ bool inf_quota_classify(const struct inf_quota_user *user, enum inf_class asked,
 
 /* The name in the configuration: "methods". */
 const char *inf_quota_name(enum inf_quota_kind kind);
-/* Write why a charge failed: "the limit 'methods' of user 1000 is reached: 1024 of 1024 in use, 1 more asked for". */
+/* Write why a charge failed: "the limit 'methods' of user 1000 is reached: 1024 of 1024 in use, 1 more asked for", or
+ * "all users together hold 4096 of 4096 descriptors, 1 more asked for (LimitNOFILE of inferd's service)". */
 void inf_quota_explain(const struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n, char *to, size_t room);
 
 #endif

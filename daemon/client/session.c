@@ -159,16 +159,16 @@ static void poll_for(struct inf_session *s, int events);
 
 /* Receiving a packet receives its descriptors, perhaps more than its user can be charged for. The daemon bears this
  * once for each user: while that surplus is not closed, another packet with descriptors stays in the socket, and
- * the session ends. */
+ * the session ends. So many users may not do this at a time that nothing is left of the reserve. */
 static bool may_receive(struct inf_session *s)
 {
 	bool has_fds = false;
-	if (!s->user->n_surplus_fds)
+	if (!s->user->n_surplus_fds && !inf_quota_is_reserve_used(s->user->total))
 		return true;
 	if (inf_channel_peek(&s->channel, &has_fds) == INF_CHANNEL_AGAIN)
 		return false;
 	if (has_fds)
-		cut_off(s, "descriptors that its user passed before, beyond the limit 'fds', are not closed yet");
+		cut_off(s, "descriptors that were passed before, beyond the limit 'fds', are not closed yet");
 	return !has_fds;
 }
 
@@ -332,7 +332,10 @@ void inf_session_accept(struct inf_context *context, uv_loop_t *loop, const stru
 	int rc = inf_channel_peer(&s->channel, &peer);
 	if (peer.pidfd >= 0)
 		close(peer.pidfd);
-	if (rc < 0 || !(s->user = inf_quota_take_user(context->quota, peer.uid))) {
+	if (rc == 0)
+		s->user = is_manager ? inf_quota_take_manager(context->quota, peer.uid)
+				     : inf_quota_take_user(context->quota, peer.uid);
+	if (!s->user) {
 		inf_channel_deinit(&s->channel);
 		free(s);
 		return;

@@ -60,6 +60,13 @@ static void test_priorities(void **state)
 	inf_quota_deinit(&quota);
 }
 
+/* Divide so that all users together may hold @n_fds descriptors. */
+static void divide_fds(struct inf_quota *quota, uint64_t n_fds)
+{
+	inf_quota_divide(quota, &(struct inf_quota_machine){ 2 * n_fds, UINT64_MAX, 0 });
+	assert_int_equal(quota->all_users.max[INF_QUOTA_FDS], n_fds);
+}
+
 /* Unpaid descriptors count among those of all users, and have a bound of their own. */
 static void test_unpaid(void **state)
 {
@@ -68,22 +75,32 @@ static void test_unpaid(void **state)
 	struct inf_quota quota;
 	uint64_t n = 0;
 	own.fds = UINT32_MAX;
+	own.given = INF_LIMIT_BIT_FDS;
 	inf_quota_init(&quota);
 	inf_quota_configure(&quota, &own, NULL, 0);
-	inf_quota_set_max_fds(&quota, MOST);
+	divide_fds(&quota, MOST);
+	struct inf_quota_total *total = &quota.all_users;
 	struct inf_quota_user *user = inf_quota_take_user(&quota, 7);
-	for (; !inf_quota_is_overdrawn(&quota); n++)
-		inf_quota_add_unpaid(&quota);
+	for (; !inf_quota_is_overdrawn(total); n++)
+		inf_quota_add_unpaid(total);
 	assert_int_equal(n, MOST / 4 + 1);
 	assert_false(inf_quota_charge(user, INF_QUOTA_FDS, MOST - n + 1));
 	assert_true(inf_quota_charge(user, INF_QUOTA_FDS, MOST - n));
-	inf_quota_remove_unpaid(&quota);
-	assert_false(inf_quota_is_overdrawn(&quota));
+	inf_quota_remove_unpaid(total);
+	assert_false(inf_quota_is_overdrawn(total));
 	assert_true(inf_quota_charge(user, INF_QUOTA_FDS, 1));
 	inf_quota_discharge(user, INF_QUOTA_FDS, MOST - n + 1);
 	while (--n)
-		inf_quota_remove_unpaid(&quota);
+		inf_quota_remove_unpaid(total);
 	assert_true(inf_quota_charge(user, INF_QUOTA_FDS, MOST));
+	/* beyond the total only a part of the reserve is for them */
+	for (; !inf_quota_is_reserve_used(total); n++)
+		inf_quota_add_unpaid(total);
+	assert_int_equal(n, MOST / 8 + 1);
+	assert_true(inf_quota_is_overdrawn(total));
+	assert_false(inf_quota_is_overdrawn(&quota.all_managers));
+	while (n--)
+		inf_quota_remove_unpaid(total);
 	inf_quota_discharge(user, INF_QUOTA_FDS, MOST);
 	inf_quota_user_unref(user);
 	inf_quota_deinit(&quota);
@@ -111,24 +128,120 @@ static void test_users_apart(void **state)
 /* Descriptors of all users together have a limit, too, and the sentence says which limit was reached. */
 static void test_max_fds(void **state)
 {
+	struct inf_limits own = limits;
 	struct inf_quota quota;
 	char text[200];
+	own.given = INF_LIMIT_BIT_FDS;
 	inf_quota_init(&quota);
-	inf_quota_configure(&quota, &limits, NULL, 0);
-	inf_quota_set_max_fds(&quota, 8);
+	inf_quota_configure(&quota, &own, NULL, 0);
+	divide_fds(&quota, 8);
 	struct inf_quota_user *a = inf_quota_take_user(&quota, 1), *b = inf_quota_take_user(&quota, 2);
 	assert_true(inf_quota_charge(a, INF_QUOTA_FDS, 6));
 	assert_true(inf_quota_charge(b, INF_QUOTA_FDS, 2));
 	assert_false(inf_quota_charge(b, INF_QUOTA_FDS, 1));
 	inf_quota_explain(b, INF_QUOTA_FDS, 1, text, sizeof(text));
-	assert_non_null(strstr(text, "8 of the 8 descriptors"));
+	assert_string_equal(text,
+		"all users together hold 8 of 8 descriptors, 1 more asked for (LimitNOFILE of inferd's service)");
 	inf_quota_discharge(a, INF_QUOTA_FDS, 1);
 	assert_true(inf_quota_charge(b, INF_QUOTA_FDS, 1));
 	inf_quota_discharge(b, INF_QUOTA_FDS, 3);
 	inf_quota_discharge(a, INF_QUOTA_FDS, 5);
-	assert_int_equal(quota.n_fds, 0);
+	assert_int_equal(quota.all_users.used[INF_QUOTA_FDS], 0);
 	inf_quota_user_unref(a);
 	inf_quota_user_unref(b);
+	inf_quota_deinit(&quota);
+}
+
+/* A limit that the configuration does not set is at most an eighth of what all users together may hold; one that it
+ * sets is taken as written. */
+static void test_share(void **state)
+{
+	static const struct inf_quota_machine large = { UINT64_MAX, UINT64_MAX, 0 }, small = { 160, 1 << 20, 0 };
+	struct inf_config_user camera = { .limits = { .bytes = 5 << 20, .given = INF_LIMIT_BIT_BYTES } };
+	struct inf_quota_rule rule = { 5, &camera };
+	struct inf_limits own = { .connections = 256, .methods = 1024, .fds = 4096, .bytes = 2U << 30 };
+	struct inf_quota quota;
+	inf_quota_init(&quota);
+	inf_quota_configure(&quota, &own, &rule, 1);
+	inf_quota_divide(&quota, &small);
+	struct inf_quota_user *user = inf_quota_take_user(&quota, 7), *other = inf_quota_take_user(&quota, 5);
+	assert_int_equal(user->limits[INF_QUOTA_CONNECTIONS], 10); /* of 80 */
+	assert_int_equal(user->limits[INF_QUOTA_FDS], 10);
+	assert_int_equal(user->limits[INF_QUOTA_METHODS], 1024);
+	assert_int_equal(user->limits[INF_QUOTA_BYTES], (1 << 20) * 7 / 8 / 8);
+	assert_int_equal(other->limits[INF_QUOTA_FDS], 10);
+	assert_int_equal(other->limits[INF_QUOTA_BYTES], 5 << 20);
+	own.given = INF_LIMIT_BIT_FDS | INF_LIMIT_BIT_CONNECTIONS;
+	inf_quota_configure(&quota, &own, &rule, 1);
+	assert_int_equal(user->limits[INF_QUOTA_CONNECTIONS], 256);
+	assert_int_equal(user->limits[INF_QUOTA_FDS], 4096);
+	assert_int_equal(user->limits[INF_QUOTA_BYTES], (1 << 20) * 7 / 8 / 8);
+	own.given = 0;
+	inf_quota_configure(&quota, &own, &rule, 1);
+	inf_quota_divide(&quota, &large); /* a large machine: the configured defaults */
+	assert_int_equal(user->limits[INF_QUOTA_CONNECTIONS], 256);
+	assert_int_equal(user->limits[INF_QUOTA_FDS], 4096);
+	assert_int_equal(user->limits[INF_QUOTA_BYTES], 2U << 30);
+	inf_quota_user_unref(user);
+	inf_quota_user_unref(other);
+	inf_quota_deinit(&quota);
+}
+
+/* Bytes of all users together have a limit, too, without those set aside for models. */
+static void test_max_bytes(void **state)
+{
+	struct inf_limits own = limits;
+	struct inf_quota quota;
+	char text[200];
+	own.bytes = 600;
+	own.given = INF_LIMIT_BIT_BYTES;
+	inf_quota_init(&quota);
+	inf_quota_configure(&quota, &own, NULL, 0);
+	inf_quota_divide(&quota, &(struct inf_quota_machine){ UINT64_MAX, 1600, 400 });
+	struct inf_quota_user *a = inf_quota_take_user(&quota, 1), *b = inf_quota_take_user(&quota, 2);
+	assert_true(inf_quota_charge(a, INF_QUOTA_BYTES, 600));
+	assert_false(inf_quota_charge(b, INF_QUOTA_BYTES, 401));
+	inf_quota_explain(b, INF_QUOTA_BYTES, 401, text, sizeof(text));
+	assert_string_equal(text,
+		"all users together hold 600 of 1000 bytes, 401 more asked for (memory of the machine, or of inferd's "
+		"service)");
+	assert_true(inf_quota_charge(b, INF_QUOTA_BYTES, 400));
+	inf_quota_discharge(a, INF_QUOTA_BYTES, 600);
+	inf_quota_discharge(b, INF_QUOTA_BYTES, 400);
+	inf_quota_divide(&quota, &(struct inf_quota_machine){ UINT64_MAX, 1600, UINT64_MAX });
+	assert_int_equal(quota.all_users.max[INF_QUOTA_BYTES], 400); /* models do not get everything */
+	inf_quota_user_unref(a);
+	inf_quota_user_unref(b);
+	inf_quota_deinit(&quota);
+}
+
+/* A manager gets in whatever all users hold, the same user among them, and whatever the limits say. */
+static void test_manager(void **state)
+{
+	struct inf_limits own = { .given = INF_LIMIT_BIT_CONNECTIONS | INF_LIMIT_BIT_FDS, .opens = 1 };
+	struct inf_config_user section = { .limits = { .fds = 40, .given = INF_LIMIT_BIT_FDS } };
+	struct inf_quota_rule rule = { 1, &section };
+	struct inf_quota quota;
+	uint64_t n = 0;
+	char text[200];
+	inf_quota_init(&quota);
+	inf_quota_configure(&quota, &own, &rule, 1);
+	divide_fds(&quota, 40);
+	struct inf_quota_user *user = inf_quota_take_user(&quota, 1), *manager = inf_quota_take_manager(&quota, 1);
+	assert_ptr_not_equal(user, manager);
+	assert_ptr_equal(inf_quota_take_manager(&quota, 1), manager);
+	inf_quota_user_unref(manager);
+	assert_true(inf_quota_charge(user, INF_QUOTA_FDS, 40));
+	assert_true(inf_quota_charge(user, INF_QUOTA_OPENS, 1));
+	assert_true(inf_quota_charge(manager, INF_QUOTA_OPENS, 1));
+	assert_true(inf_quota_charge(manager, INF_QUOTA_CONNECTIONS, 1));
+	while (inf_quota_charge(manager, INF_QUOTA_FDS, 1)) /* not without end: users' part stays theirs */
+		n++;
+	assert_int_equal(n, 40 / 8 + 4);
+	inf_quota_explain(manager, INF_QUOTA_FDS, 1, text, sizeof(text));
+	assert_non_null(strstr(text, "the limit 'fds' of user 1 is reached: 9 of 9"));
+	inf_quota_user_unref(user);
+	inf_quota_user_unref(manager);
 	inf_quota_deinit(&quota);
 }
 
@@ -153,7 +266,7 @@ static void test_all_at_once(void **state)
 	inf_quota_discharge_all(user, charges, 3);
 	for (int kind = 0; kind < INF_N_QUOTAS; kind++)
 		assert_int_equal(user->used[kind], 0);
-	assert_int_equal(quota.n_fds, 0);
+	assert_int_equal(quota.all_users.used[INF_QUOTA_FDS], 0);
 	inf_quota_user_unref(user);
 	inf_quota_deinit(&quota);
 }
@@ -183,7 +296,7 @@ static void test_comes_back(void **state)
 
 static void test_rules(void **state)
 {
-	struct inf_config_user camera = { .weight = 3, .limits.methods = 1, .given = INF_LIMIT_BIT_METHODS };
+	struct inf_config_user camera = { .weight = 3, .limits = { .methods = 1, .given = INF_LIMIT_BIT_METHODS } };
 	struct inf_quota_rule rule = { 5, &camera };
 	struct inf_quota quota;
 	inf_quota_init(&quota);
@@ -216,6 +329,9 @@ int main(void)
 		cmocka_unit_test(test_unpaid),
 		cmocka_unit_test(test_users_apart),
 		cmocka_unit_test(test_max_fds),
+		cmocka_unit_test(test_share),
+		cmocka_unit_test(test_max_bytes),
+		cmocka_unit_test(test_manager),
 		cmocka_unit_test(test_all_at_once),
 		cmocka_unit_test(test_comes_back),
 		cmocka_unit_test(test_rules),

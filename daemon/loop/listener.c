@@ -4,7 +4,11 @@
  * systemd passes its sockets to the process (sd_listen_fds_with_names) and keeps them: a client that connects while
  * the daemon restarts just waits. Without systemd the daemon makes sockets at the configured paths: every user who
  * may enter the folder may use inferd.sock (quotas are per user), and only the daemon's own user and group may use
- * the manager's. */
+ * the manager's.
+ *
+ * The limits on what all users together hold (quota.c) leave descriptors for managers. The daemon itself may need those
+ * for models, or the limit of the process may have been lowered. So a few spare descriptors are open, and are closed
+ * when a manager can't be accepted otherwise. Users wait in the backlog meanwhile. */
 #include "daemon/loop/listener.h"
 
 #include "daemon/client/quota.h"
@@ -17,9 +21,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
+
+static void open_spares(struct inf_listeners *listeners)
+{
+	while (listeners->n_spares < INF_LISTENERS_SPARES) {
+		int fd = eventfd(0, EFD_CLOEXEC);
+		if (fd < 0)
+			return;
+		listeners->spares[listeners->n_spares++] = fd;
+	}
+}
+
+static void close_spares(struct inf_listeners *listeners)
+{
+	while (listeners->n_spares)
+		close(listeners->spares[--listeners->n_spares]);
+}
+
+static struct inf_quota_total *total_of(const struct inf_listener *l)
+{
+	return l->is_manager ? &l->context->quota->all_managers : &l->context->quota->all_users;
+}
 
 static void on_poll(uv_poll_t *handle, int status, int events)
 {
@@ -28,6 +54,12 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 		int fd = inf_channel_accept(l->fd);
 		if (fd == -ECONNABORTED || fd == -EINTR)
 			continue;
+		if ((fd == -EMFILE || fd == -ENFILE) && l->is_manager && l->all->n_spares) {
+			et_logf(&l->context->log, ET_LOG_WARNING,
+				"no descriptor is left; giving up %u spare ones for a manager", l->all->n_spares);
+			close_spares(l->all);
+			continue;
+		}
 		if (fd < 0) {
 			if (fd != -EAGAIN) {
 				/* Out of descriptors or memory: the client stays in the backlog, and trying again at
@@ -40,7 +72,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 			return;
 		}
 		inf_session_accept(l->context, handle->loop, &inf_session_requests, fd, l->is_manager);
-		if (inf_quota_is_overdrawn(l->context->quota)) {
+		if (inf_quota_is_overdrawn(total_of(l))) {
 			uv_poll_stop(&l->poll);
 			l->is_paused = true;
 			return;
@@ -63,6 +95,7 @@ static int add(struct inf_listeners *listeners, struct inf_context *context, uv_
 		return rc;
 	}
 	l->context = context;
+	l->all = listeners;
 	l->fd = fd;
 	l->is_manager = is_manager;
 	l->is_open = true;
@@ -109,6 +142,7 @@ int inf_listeners_open(struct inf_listeners *listeners, struct inf_context *cont
 	for (int i = 0; i < n && names; i++)
 		free(names[i]);
 	free(names);
+	open_spares(listeners);
 	if (n > 0 || rc < 0)
 		return rc;
 	rc = make(listeners, context, loop, context->config.socket, false);
@@ -121,8 +155,10 @@ void inf_listeners_resume(struct inf_listeners *listeners)
 {
 	for (uint32_t i = 0; i < listeners->n; i++) {
 		struct inf_listener *l = &listeners->items[i];
-		if (inf_quota_is_overdrawn(l->context->quota))
-			return;
+		if (inf_quota_is_overdrawn(total_of(l)))
+			continue;
+		if (l->is_manager && !atomic_load(&total_of(l)->used[INF_QUOTA_FDS]))
+			open_spares(listeners);
 		if (l->is_open && l->is_paused && uv_poll_start(&l->poll, UV_READABLE, on_poll) == 0)
 			l->is_paused = false;
 	}
@@ -160,6 +196,7 @@ static void close_socket(const struct inf_listeners *listeners, const struct inf
 
 void inf_listeners_close(struct inf_listeners *listeners)
 {
+	close_spares(listeners);
 	for (uint32_t i = 0; i < listeners->n; i++) {
 		struct inf_listener *l = &listeners->items[i];
 		if (!l->is_open)

@@ -44,7 +44,10 @@ void inf_reload_limits(struct inf_context *context)
 		rules[n++] = (struct inf_quota_rule){ uid, section };
 	}
 	struct inf_quota_rule *before = context->quota->rules;
+	struct inf_quota_machine machine = context->quota->machine;
+	machine.n_model_bytes = config->memory_budget;
 	inf_quota_configure(context->quota, &config->limits, rules, n);
+	inf_quota_divide(context->quota, &machine);
 	free(before);
 }
 

@@ -24,6 +24,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -330,18 +331,28 @@ static int fail(struct inf_server *server, const char *what, int rc, const struc
 	return rc;
 }
 
-/* Set how many descriptors all clients together may use: the limit of the process, without those that are open
- * already and a reserve for the daemon's own work. */
-static void limit_descriptors(struct inf_server *server)
+/* Divide what the process may have among clients and the daemon's own work: descriptors that are not open already, and
+ * the memory of the machine or, if that is less, of the cgroup. */
+static void divide_resources(struct inf_server *server)
 {
-	enum { RESERVE = 128 };
+	struct inf_quota_machine machine = { UINT64_MAX, UINT64_MAX, server->context.config.memory_budget };
+	uint64_t total = uv_get_total_memory(), constrained = uv_get_constrained_memory(); /* 0: unknown */
 	struct rlimit limit;
 	int next = fcntl(0, F_DUPFD_CLOEXEC, 0); /* without gaps, the lowest free number is how many are open */
-	if (next < 0 || getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return;
-	close(next);
-	uint64_t n = limit.rlim_cur > (rlim_t)next ? limit.rlim_cur - (rlim_t)next : 0;
-	inf_quota_set_max_fds(&server->quota, n > 2 * RESERVE ? n - RESERVE : n / 2 + 1);
+	if (next >= 0) {
+		close(next);
+		if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+			machine.n_fds = limit.rlim_cur > (rlim_t)next ? limit.rlim_cur - (rlim_t)next : 0;
+	}
+	if (total)
+		machine.n_bytes = total;
+	if (constrained && constrained < machine.n_bytes)
+		machine.n_bytes = constrained;
+	inf_quota_divide(&server->quota, &machine);
+	const struct inf_quota_total *users = &server->quota.all_users;
+	et_logf(&server->context.log, ET_LOG_INFO,
+		"all users together may hold %" PRIu64 " descriptors and %" PRIu64 " bytes", users->max[INF_QUOTA_FDS],
+		users->max[INF_QUOTA_BYTES]);
 }
 
 /* One queue for the CPU and one for each other device, which gets a worker for each run that it can have in flight. */
@@ -459,7 +470,7 @@ int inf_server_init(struct inf_server *server)
 		return rc;
 	inf_repository_reconfigured(context->repository);
 	inf_repository_scan(context->repository, models_scanned, server);
-	limit_descriptors(server);
+	divide_resources(server);
 	return 0;
 }
 

@@ -585,7 +585,7 @@ class Daemon(Folder):
             self.path("models/broken/1/cut.pte", f.read()[:9000])
         self.socket = self.path("inferd.sock")
         self.path("inferd.conf", f"[server]\nsocket = {self.socket}\nmanager_socket = {self.path('inferd-manager.sock')}\n"
-                                 f"models = {self.models}\ncache =\n[limits]\nbytes = {self.n_bytes}\n"
+                                 f"models = {self.models}\ncache =\n[limits]\nfds = 4096\nbytes = {self.n_bytes}\n"
                                  f"[user {os.getuid()}]\nweight = 3\nmethods = 7\npriority = batch\n".encode())
         self.log = open(self.path("log"), "w+")
         self.daemon = subprocess.Popen([INFERD, "--config", self.path("inferd.conf")], stderr=self.log,

@@ -367,9 +367,10 @@ static void test_limits(void **state)
 	struct bystander by;
 	struct e2e e;
 	start(&e, &by,
-		"[limits]\nconnections = 3\nmethods = 2\nregions = 3\nbindings = 3\nrequests = 1\nbytes = "
+		"[limits]\nconnections = 2\nmethods = 2\nregions = 3\nbindings = 3\nrequests = 1\nbytes = "
 		"64K\n");
-	struct e2e_raw *raw = e2e_raw_new(e.socket, false); /* the third after the watcher and the bystander */
+	struct e2e_raw *raw = e2e_raw_new(e.socket,
+		false); /* the second after the bystander; the watcher is a manager */
 	e2e_raw_bind(raw, "double", &method, &binding, &region, NULL);
 
 	struct e2e_raw *fourth = e2e_raw_new(e.socket, true);
@@ -411,9 +412,9 @@ static void test_limits_in_passing(void **state)
 	uint64_t method, binding, region;
 	struct bystander by;
 	struct e2e e;
-	start(&e, &by, "[limits]\nfds = 5\nrequests = 1\n");
+	start(&e, &by, "[limits]\nfds = 4\nrequests = 1\n");
 	e2e_put_program(&e, "forever.pte", e2e_program_forever);
-	/* the fourth and the fifth, after the watcher's, and the bystander's with its region */
+	/* the third and the fourth, after the bystander's with its region */
 	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
 	e2e_raw_bind(raw, "forever", &method, &binding, &region, NULL);
 	struct inf_request create = { .kind = INF_REQUEST_REGION_CREATE, .region_create = { 4096 } };

@@ -97,7 +97,7 @@ static void test_all_together(void **state)
 	few = before;
 	few.rlim_cur = few.rlim_max = 64;
 	/* the daemon raises its own limit to the hard one, so that one is lowered, for it alone */
-	e2e_start_limited(&e, NULL, &few);
+	e2e_start_limited(&e, "[limits]\nconnections = 64\nfds = 64\n", &few);
 	while (n < MAX && (rc = inferd_open(&d[n], e.socket)) == 0)
 		n++;
 	assert_int_equal(rc, -INFERD_RESOURCE_EXHAUSTED);
@@ -402,7 +402,7 @@ static void test_slow_files(void **state)
 }
 
 /* One packet of these bytes with @n copies of @fd beside it. False: the daemon has hung up. */
-static bool send_odd(struct e2e_raw *raw, const void *bytes, size_t n_bytes, int fd, size_t n)
+static bool send_fds(struct e2e_raw *raw, const void *bytes, size_t n_bytes, const int *fds, size_t n)
 {
 	enum { MOST = INF_CHANNEL_MAX_FDS };
 	union {
@@ -418,9 +418,16 @@ static bool send_odd(struct e2e_raw *raw, const void *bytes, size_t n_bytes, int
 	control.header.cmsg_level = SOL_SOCKET;
 	control.header.cmsg_type = SCM_RIGHTS;
 	control.header.cmsg_len = CMSG_LEN(sizeof(int) * n);
-	for (size_t i = 0; i < n; i++)
-		memcpy(CMSG_DATA(&control.header) + i * sizeof fd, &fd, sizeof fd);
+	memcpy(CMSG_DATA(&control.header), fds, n * sizeof *fds);
 	return sendmsg(inf_channel_fd(&raw->channel), &message, MSG_NOSIGNAL) == (ssize_t)n_bytes;
+}
+
+static bool send_odd(struct e2e_raw *raw, const void *bytes, size_t n_bytes, int fd, size_t n)
+{
+	int fds[INF_CHANNEL_MAX_FDS];
+	for (size_t i = 0; i < n; i++)
+		fds[i] = fd;
+	return send_fds(raw, bytes, n_bytes, fds, n);
 }
 
 /* Nor do packets hold anybody up that are none: what came beside them is closed beside the loop, too, and so is what
@@ -481,7 +488,7 @@ static void test_turned_away(void **state)
 	assert_true(fd >= 0 && ftruncate(fd, 1 << 20) == 0);
 	e2e_init(&e);
 	e2e_put_program(&e, "double.pte", e2e_program_double);
-	e2e_start(&e, "[limits]\nfds = 3\n"); /* the watcher's, the next one's, and its region */
+	e2e_start(&e, "[limits]\nfds = 2\n"); /* one connection, and its region */
 	struct e2e_raw *other = e2e_raw_new(e.socket, false);
 	e2e_raw_bind(other, "double", &method, &binding, &region, NULL);
 	struct inf_request infer = { .kind = INF_REQUEST_INFER, .infer = { .binding = binding } };
@@ -603,7 +610,7 @@ static void test_turned_away_often(void **state)
  * nobody for a while: who is connected notices nothing, and when they close everybody who waited is heard. */
 static void test_turned_away_lingering(void **state)
 {
-	enum { MOST = 600, FEW = 60, MANY = 100 };
+	enum { MOST = 800, FEW = 60, MANY = 100 };
 	const struct rlimit descriptors = { MOST, MOST };
 	static struct e2e_raw *raw[FEW + MANY];
 	uint64_t method, binding, region;
@@ -613,11 +620,11 @@ static void test_turned_away_lingering(void **state)
 	assert_true(null >= 0);
 	e2e_init(&e);
 	e2e_put_program(&e, "double.pte", e2e_program_double);
-	e2e_start_limited(&e, "[limits]\nfds = 3\n", &descriptors);
+	e2e_start_limited(&e, "[limits]\nfds = 2\n", &descriptors);
 	struct e2e_raw *other = e2e_raw_new(e.socket, false);
 	e2e_raw_bind(other, "double", &method, &binding, &region, NULL);
 	struct inf_request infer = { .kind = INF_REQUEST_INFER, .infer = { .binding = binding } };
-	int n_fds = e2e_count_fds(e.pid), bound = (MOST - n_fds - 128) / 4;
+	int n_fds = e2e_count_fds(e.pid), bound = (MOST - n_fds) / 2 / 4;
 	assert_true(bound > FEW + 10 && bound < FEW + MANY - 10);
 	/* So that what they sent is there when they are accepted. Once: whoever is stopped while he lingers does so
 	 * no more. */
@@ -666,7 +673,7 @@ static void test_surplus(void **state)
 	assert_true(null >= 0);
 	e2e_init(&e);
 	e2e_put_program(&e, "double.pte", e2e_program_double);
-	e2e_start(&e, "[limits]\nfds = 24\n");
+	e2e_start(&e, "[limits]\nfds = 23\n");
 	struct e2e_raw *other = e2e_raw_new(e.socket, false);
 	e2e_raw_bind(other, "double", &method, &binding, &region, NULL);
 	struct inf_request infer = { .kind = INF_REQUEST_INFER, .infer = { .binding = binding } };
@@ -704,6 +711,60 @@ static void test_surplus(void **state)
 	assert_int_equal(ask(other, infer), INF_OK);
 	close(null);
 	e2e_raw_free(other);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+/* All users together hold all that they may, and each of many sends as many descriptors as a packet takes, which do not
+ * close. The reserve bears one such packet, not one of each user, and the manager works. */
+static void test_surplus_of_many(void **state)
+{
+	enum { USERS = 8, FIRST = 60000, FEW = 2600 };
+	const struct rlimit descriptors = { FEW, FEW };
+	struct e2e_raw *raw[USERS];
+	int peers[USERS], lingering[USERS], fds[INF_CHANNEL_MAX_FDS];
+	struct inf_reply reply;
+	struct e2e e;
+	if (getuid() != 0) {
+		print_message("SKIPPED: only root can be somebody else\n");
+		skip();
+	}
+	e2e_init(&e);
+	assert_int_equal(chmod(e.dir, 0755), 0);
+	e2e_start_limited(&e, "[user 0]\nfds = 4096\n", &descriptors);
+	for (int i = 0; i < USERS; i++) {
+		assert_int_equal(seteuid(FIRST + (uid_t)i), 0);
+		raw[i] = e2e_raw_new(e.socket, false);
+		assert_int_equal(seteuid(0), 0);
+	}
+	struct e2e_raw *large = e2e_raw_new(e.socket, false);
+	struct inf_request create = { .kind = INF_REQUEST_REGION_CREATE, .region_create = { 4096 } };
+	while ((reply = e2e_raw_call(large, create)).status == INF_OK)
+		;
+	assert_int_equal(reply.status, INF_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(reply.error, "all users together hold "));
+	int n_fds = e2e_count_fds(e.pid);
+	assert_int_equal(kill(e.pid, SIGSTOP), 0); /* so that the daemon's descriptor is the last one, and lingers */
+	for (int i = 0; i < USERS; i++) {
+		lingering[i] = make_lingering(&peers[i]);
+		fds[0] = lingering[i];
+		for (int k = 1; k < INF_CHANNEL_MAX_FDS; k++)
+			fds[k] = STDIN_FILENO;
+		assert_true(send_fds(raw[i], "odd", 4, fds, INF_CHANNEL_MAX_FDS));
+		close(lingering[i]);
+	}
+	assert_int_equal(kill(e.pid, SIGCONT), 0);
+	for (int i = 0; i < USERS; i++)
+		e2e_raw_expect_end(raw[i]);
+	assert_in_range(e2e_count_fds(e.pid), n_fds + INF_CHANNEL_MAX_FDS / 2, n_fds + INF_CHANNEL_MAX_FDS + 8);
+	struct e2e_raw *manager = e2e_raw_new(e.manager, false);
+	assert_int_equal(ask(manager, (struct inf_request){ .kind = INF_REQUEST_STATUS }), INF_OK);
+	e2e_raw_free(manager);
+	for (int i = 0; i < USERS; i++) {
+		close(peers[i]);
+		e2e_raw_free(raw[i]);
+	}
+	e2e_raw_free(large);
 	e2e_check_clean(&e);
 	e2e_deinit(&e);
 }
@@ -788,6 +849,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_turned_away_often),
 		cmocka_unit_test(test_turned_away_lingering),
 		cmocka_unit_test(test_surplus),
+		cmocka_unit_test(test_surplus_of_many),
 		cmocka_unit_test(test_slow_close),
 		cmocka_unit_test(test_slow_backlog),
 	};

@@ -446,7 +446,7 @@ static void test_idle_clients(void **state)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	e2e_init(&e);
 	e2e_put_program(&e, "large.pte", e2e_program_large);
-	e2e_start(&e, "[limits]\nconnections = 2000\n");
+	e2e_start(&e, "[limits]\nconnections = 2000\nfds = 4096\n");
 	for (int round = 0; round < 2; round++) {
 		for (int i = 0; i < N; i++) {
 			if (round == 0 && i == 1) /* the first one loads the model */
