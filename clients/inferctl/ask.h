@@ -10,9 +10,9 @@
 
 struct ctl_ask;
 
-/* Connect to the daemon's socket, or to its manager socket (@is_manager), and say hello. If the daemon has no room for
- * this user's connection, try the manager socket. The caller closes *ret. On failure returns -1; @error has the sentence
- * and the next step. */
+/* Connect to the daemon's socket, or to its manager socket (@is_manager), and say hello. If the daemon has no room
+ * for this user's connection, try the manager socket. The caller closes *ret. On failure returns -1; @error has the
+ * sentence and the next step. */
 int ctl_ask_open(struct ctl_ask **ret, const struct ctl *ctl, bool is_manager, char *error, size_t error_size);
 /* Send @request (its id is set here) and wait for the reply, up to 30 s. The reply is valid until the next call.
  * Returns 0, a positive enum inf_status if the daemon refused, or -1 if the connection failed; @error then has the
