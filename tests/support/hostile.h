@@ -8,8 +8,8 @@
  *
  * Each call must answer a status, with a sentence if it is a refusal; outputs must fit their memory afterwards; and
  * what is only read must not have changed. What lies outside, the sanitizers see: each tensor has an allocation of
- * its exact size, or all of them lie in one. A call that was done is made twice again, to see that nothing shows of what lay
- * in its outputs before. Whatever is wrong is printed, and the program aborts. */
+ * its exact size, or all of them lie in one. A call that was done is made twice again, to see that nothing shows of
+ * what lay in its outputs and in scratch memory before. Whatever is wrong is printed, and the program aborts. */
 #ifndef TESTS_SUPPORT_HOSTILE_H
 #define TESTS_SUPPORT_HOSTILE_H
 
