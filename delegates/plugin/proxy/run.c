@@ -572,6 +572,7 @@ void et_plugin_run_ended(struct et_instance *instance, const struct et_plugin_do
 }
 
 const struct et_delegate_ops et_plugin_ops = {
+	.is_elsewhere = true,
 	.compile = et_plugin_compile,
 	.model_free = et_plugin_model_free,
 	.threads_new = threads_new,
