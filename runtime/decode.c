@@ -182,6 +182,7 @@ static enum et_status decode_kernel(struct et_plan *plan, uint32_t number, const
 			op->kernel->name, from->n_args, op->n_args);
 	to->has_queue = true;
 	to->n_args = op->n_args;
+	plan->info.may_leave_unwritten |= op->kernel->is_elsewhere;
 	for (uint32_t i = 0; i < op->n_args; i++) {
 		const struct et_value_spec *value = &plan->spec->values[from->args[i]];
 		char letter = op->args[i].letter;
@@ -409,6 +410,7 @@ static enum et_status compile_one(struct et_plan *plan, uint32_t number, const s
 	plan->n_stateful_delegates += info.is_stateful;
 	plan->info.n_delegate_bytes += info.n_bytes;
 	plan->info.shares_activations |= delegate->ops->import_memory != NULL;
+	plan->info.may_leave_unwritten |= delegate->ops->is_elsewhere;
 	return ET_OK;
 }
 

@@ -94,6 +94,9 @@ struct et_completion {
 struct et_delegate_ops {
 	const char *id;   /* the delegate id in programs: "XnnpackBackend" */
 	const char *name; /* the name in the configuration: "xnnpack" */
+	/* Another process computes the models: what it writes is not in our hands, and it may leave an output
+	 * unwritten. */
+	bool is_elsewhere;
 
 	/* Free the backend; all that was made with it has been freed before. Loop thread. */
 	void (*close)(struct et_backend *backend);

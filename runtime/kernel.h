@@ -38,8 +38,9 @@ struct et_kernel_ctx {
 	uint64_t tenant;                  /* the user who brought the program, see et_source */
 };
 
-/* Run the kernel. @args: one per letter of the signature. Returns ET_OK with the outputs written and resized, or a
- * status with a sentence in ctx->diag. Never touches memory outside the arguments' data. */
+/* Run the kernel. @args: one per letter of the signature. Returns ET_OK with the outputs resized and wholly written,
+ * since their memory may hold another client's data, or a status with a sentence in ctx->diag. Never touches memory
+ * outside the arguments' data. */
 typedef enum et_status (*et_kernel_fn)(struct et_kernel_ctx *ctx, struct et_evalue *const *args);
 
 struct et_kernel {
@@ -48,7 +49,7 @@ struct et_kernel {
 	et_kernel_fn run;
 	/* a function that several operators share finds here its own table's row for this operator */
 	const void *row;
-	bool is_elsewhere; /* another process computes it and may take any time */
+	bool is_elsewhere; /* another process computes it, may take any time and may leave an output unwritten */
 	bool is_orderless; /* only moves elements, so works in any dim order that all its tensors share */
 	/* Prepare what runs for @tenant need, until release. May be NULL. A Plan calls it for each of its operators. */
 	enum et_status (*hold)(const struct et_kernel *kernel, uint64_t tenant, void **ret_held, struct et_diag *diag);
@@ -77,7 +78,8 @@ int et_kernel_signature(const char *signature, struct et_kernel_arg *ret_args, s
 /* Whether a signature's @letter accepts an EValue of @tag. */
 bool et_kernel_letter_takes(char letter, enum et_tag tag);
 
-/* Scratch memory, valid until the kernel returns, not zeroed. NULL: none left; ctx->diag has a sentence. */
+/* Scratch memory, valid until the kernel returns. It is not zeroed and may hold another client's data, so no output may
+ * depend on it (tests/support/hostile.c checks that). NULL: none left; ctx->diag has a sentence. */
 void *et_kernel_scratch(struct et_kernel_ctx *ctx, size_t n_bytes);
 
 /* The tables of all kernels that are compiled in: portable, quantized, prim and others (runtime/kernels/). */

@@ -186,7 +186,9 @@ static bool may_bind(struct layout *layout, uint32_t value_index)
 	       occurs_once(layout, spec->outputs, spec->n_outputs, value_index);
 }
 
-/* Decide for the input or output @value_index. An unplanned one that cannot be bound gets memory of its own. */
+/* Decide for the input or output @value_index. An unplanned one that cannot be bound gets memory of its own. An output
+ * that the run may end without having written is state there: it keeps what this Method's runs wrote, and never shows
+ * what another client's run left in the frame. */
 static bool settle_io(struct layout *layout, uint32_t value_index)
 {
 	struct et_plan *plan = layout->plan;
@@ -200,8 +202,12 @@ static bool settle_io(struct layout *layout, uint32_t value_index)
 		(!plan->values[value_index].is_input &&
 			(plan->values[value_index].is_moved || plan->values[value_index].is_view)))
 		return true;
-	layout->places[value_index] = ET_PLACE_ACTIVATION;
-	return reserve(&layout->n_activation, 0, tensor_of(plan, value_index)->n_bytes, &layout->offsets[value_index]);
+	bool is_state = plan->values[value_index].is_borrowing && !plan->values[value_index].is_input;
+	plan->values[value_index].is_state = is_state;
+	layout->is_state_written |= is_state && plan->values[value_index].is_written;
+	layout->places[value_index] = is_state ? ET_PLACE_STATE : ET_PLACE_ACTIVATION;
+	return reserve(is_state ? &layout->n_state : &layout->n_activation, 0, tensor_of(plan, value_index)->n_bytes,
+		&layout->offsets[value_index]);
 }
 
 static void describe_io(const struct layout *layout, const uint32_t *value_indices, uint32_t n,

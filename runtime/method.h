@@ -60,7 +60,8 @@ enum et_status et_frame_new(struct et_frame **ret_frame, struct et_plan *plan, c
 	const struct et_allocator *arena, struct et_diag *diag);
 /* NULL is fine; returns NULL. */
 struct et_frame *et_frame_free(struct et_frame *frame);
-/* Fill the activations with @byte. Tests use a NaN pattern, to show that no run relies on their contents. */
+/* Fill the activations with @byte: zeros where a run must not see what the run before has left (may_leave_unwritten).
+ * Tests use a NaN pattern, to show that no run relies on their contents. */
 void et_frame_poison(struct et_frame *frame, int byte);
 
 /* --- run ------------------------------------------------------------------------------------------ */

@@ -128,6 +128,9 @@ struct et_plan_info {
 	size_t n_constant_copies;  /* bytes of constants copied because they are not aligned in the file */
 	bool is_stateful;          /* runs of one Method must happen one after the other, in order */
 	bool shares_activations;   /* a delegate uses imported memory without a copy, see import_memory */
+	/* Another process computes a part (is_elsewhere) and may leave an output unwritten. Then a frame shows what
+	 * the run before has left in it: clear the activations (et_frame_poison) before another user's run. */
+	bool may_leave_unwritten;
 	struct et_queue_id first_queue;
 };
 const struct et_plan_info *et_plan_info(const struct et_plan *plan);

@@ -76,6 +76,32 @@ static void read_before_written_is_state(void **state)
 	assert_true(step(rig.method, 5) == 5);
 }
 
+/* Output y has no planned memory, and is written only if x is not 0. */
+static void an_output_of_another_method_is_never_seen(void **state)
+{
+	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1) });
+	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1) });
+	int zero = mk_tensor(&mk,
+		&(struct mk_tensor){ MK_FP32, MK_SIZES(1), .constant = mk_constant(&mk, "\0\0\0\0", 4) });
+	mk_arena(&mk, 64);
+	int is_wanted = mk_tensor(&mk, &(struct mk_tensor){ .type = ET_BOOL, MK_SIZES(1), .arena = 1 });
+	mk_kernel(&mk, mk_operator(&mk, "test::less", ""), MK_ARGS(zero, x, is_wanted, is_wanted));
+	mk_jump_false(&mk, is_wanted, 3);
+	mk_kernel(&mk, add, MK_ARGS(x, x, y, y));
+	mk_kernel(&mk, mk_operator(&mk, "test::less", ""), MK_ARGS(zero, x, is_wanted, is_wanted));
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	rig_open(&rig, &mk);
+	rig.poison = -1;
+	struct et_method *other = NULL;
+	assert_int_equal(et_method_new(&other, rig.plan, &rig.allocator, NULL), ET_OK);
+	assert_true(step(rig.method, 4) == 8);
+	assert_true(step(other, 0) == 0);
+	assert_true(step(rig.method, 0) == 8); /* its own, from the run before */
+	assert_true(rig.info->is_stateful);
+	et_method_free(other);
+}
+
 static void two_methods_share_nothing(void **state)
 {
 	make_accumulator(0, 64, 1);
@@ -474,6 +500,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(read_before_written_is_state),
+		TEST(an_output_of_another_method_is_never_seen),
 		TEST(two_methods_share_nothing),
 		TEST(an_initial_value_comes_back),
 		TEST(overlapping_initial_values_count_each),

@@ -361,7 +361,7 @@ static enum et_status begin(struct inf_binding *b, uint64_t now_ns)
 	struct et_run *run = &job->run;
 	run->diag.text[0] = '\0';
 	run->n_copied_bytes = 0;
-	enum et_status status = inf_model_take_frame(b->method->model, &job->frame, &run->diag);
+	enum et_status status = inf_model_take_frame(b->method->model, b->user->uid, &job->frame, &run->diag);
 	if (status != ET_OK)
 		return status;
 	status = begin_access(b, now_ns);

@@ -435,7 +435,18 @@ void inf_model_poll(struct inf_model *s)
 
 /* --- frames and jobs ------------------------------------------------------------------------------ */
 
-enum et_status inf_model_take_frame(struct inf_model *s, struct inf_frame_entry **ret_frame, struct et_diag *diag)
+/* Make a used frame ready for a run of @user. inferd's own kernels and XNNPACK write all of their outputs, and what a
+ * run may read before it has written it is the Method's state (dataflow.c). So a frame must be cleared only if a
+ * plug-in, which may leave anything unwritten, computes a part of the program. */
+static void hand_over(const struct inf_model *s, struct inf_frame_entry *entry, uid_t user)
+{
+	if (s->info->may_leave_unwritten && entry->user != user)
+		et_frame_poison(entry->frame, 0);
+	entry->user = user;
+}
+
+enum et_status inf_model_take_frame(struct inf_model *s, uid_t user, struct inf_frame_entry **ret_frame,
+	struct et_diag *diag)
 {
 	pthread_mutex_lock(&s->frames_lock);
 	struct inf_frame_entry *entry = s->frames;
@@ -445,6 +456,7 @@ enum et_status inf_model_take_frame(struct inf_model *s, struct inf_frame_entry 
 	}
 	pthread_mutex_unlock(&s->frames_lock);
 	if (entry) {
+		hand_over(s, entry, user);
 		*ret_frame = entry;
 		return ET_OK;
 	}
@@ -458,6 +470,7 @@ enum et_status inf_model_take_frame(struct inf_model *s, struct inf_frame_entry 
 		return status;
 	}
 	atomic_fetch_add_explicit(&s->n_frames, 1, memory_order_relaxed);
+	entry->user = user; /* its pages are new: zeros */
 	*ret_frame = entry;
 	return ET_OK;
 }

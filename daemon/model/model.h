@@ -31,6 +31,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 
 enum inf_model_state {
 	INF_MODEL_LOADING,
@@ -112,7 +113,8 @@ struct inf_model {
 	struct inf_frame_entry {
 		struct inf_frame_entry *next;
 		struct et_frame *frame;
-	} *frames; /* that no run has borrowed */
+		uid_t user; /* whose run used it last */
+	} *frames;          /* that no run has borrowed */
 	uint32_t n_frames_idle;
 	_Atomic(uint32_t) n_frames;
 
@@ -175,8 +177,10 @@ void inf_model_poll(struct inf_model *model);
 enum et_status inf_model_prepare_worker(struct inf_model *model, struct inf_worker *worker, bool is_all_cores,
 	struct et_diag *diag);
 
-/* Borrow memory for a run's values until inf_model_give_frame. Any thread. */
-enum et_status inf_model_take_frame(struct inf_model *model, struct inf_frame_entry **ret_frame, struct et_diag *diag);
+/* Borrow memory for the values of a run of @user, until inf_model_give_frame. Nothing that runs of other users have
+ * left in it can reach the run's outputs. Any thread. */
+enum et_status inf_model_take_frame(struct inf_model *model, uid_t user, struct inf_frame_entry **ret_frame,
+	struct et_diag *diag);
 void inf_model_give_frame(struct inf_model *model, struct inf_frame_entry *frame);
 
 /* One request is admitted; one has ended. Any thread. */

@@ -8,6 +8,7 @@
  * small model takes a microsecond, and most sizes never change.
  *
  * A tensor that is less aligned than the device needs goes through the instance's stage: it is copied, and counted.
+ * Clients share the stage, so a staged output is cleared before the run, in case the delegate leaves it unwritten.
  * Submitted runs continue in submit.c. */
 #include "delegates/direct/direct_internal.h"
 
@@ -140,7 +141,9 @@ static bool stage(struct et_instance *instance, struct argument *argument)
 	argument->staged = arg->data;
 	arg->fd = -1;
 	arg->buffer = NULL;
-	if (!arg->is_output) {
+	if (arg->is_output) {
+		memset(argument->stage, 0, arg->n_bytes); /* it holds another client's bytes, or the heap's */
+	} else {
 		memcpy(argument->stage, arg->data, arg->n_bytes);
 		instance->n_copied += arg->n_bytes;
 	}

@@ -60,6 +60,25 @@ static void test_misaligned(void **state)
 	rig_tear_down(&s);
 }
 
+/* A delegate that leaves the last row of its output unwritten: the row is zeros, not what an earlier run wrote to the
+ * stage. */
+static void test_unwritten(void **state)
+{
+	struct subject s;
+	rig_set_up(&s);
+	assert_int_equal(rig_begin(&s, &rig_delegate, "stretch", NULL), ET_OK);
+	s.tensors[1].data = s.out + 1;
+	for (int n_rows = 3; n_rows > 0; n_rows--) {
+		s.sizes[0][0] = n_rows;
+		assert_int_equal(rig_run(&s), ET_OK);
+		assert_int_equal(s.sizes[1][0], n_rows + 1);
+		rig_expect(s.in, s.out + 1, 2, n_rows * COLUMNS);
+		for (int i = 0; i < COLUMNS; i++)
+			assert_true(s.out[1 + n_rows * COLUMNS + i] == 0);
+	}
+	rig_tear_down(&s);
+}
+
 static void test_failures(void **state)
 {
 	struct subject s;
@@ -573,6 +592,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_runs),
 		cmocka_unit_test(test_misaligned),
+		cmocka_unit_test(test_unwritten),
 		cmocka_unit_test(test_failures),
 		cmocka_unit_test(test_cancel),
 		cmocka_unit_test(test_cancel_while_submitting),

@@ -6,7 +6,11 @@
  * thread, where everything here happens. It is made there, or comes with prebuilt runtimes in it (prebuilt_cache.h).
  * A worker may have several objects of different widths (one thread, all cores); they share its workspace. The
  * workspace grows with the largest runtime and never shrinks: it goes with the last instance that uses it, and the
- * next instance begins with a new one. */
+ * next instance begins with a new one.
+ *
+ * The workspace is not cleared between runs of different clients, since none of its bytes can reach a result: a payload
+ * whose nodes read a value that no node has written, or with an output that no node writes, is refused
+ * (payload_check.c), and each operator writes all elements of its outputs. */
 #ifndef DELEGATES_XNNPACK_THREADS_H
 #define DELEGATES_XNNPACK_THREADS_H
 

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -579,6 +580,100 @@ static void test_own_hangs(void **state)
 	e2e_deinit(&e);
 }
 
+/* y = lazy(x), by a payload or by an operator that leaves its output unwritten if x[0] is 0. The output lies in the
+ * frame, which the users of the model borrow in turn. */
+static uint8_t *make_lazy(size_t *ret_n_bytes, bool is_payload)
+{
+	struct make_program mk;
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	uint32_t arena = mk_arena(&mk, 64);
+	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4) });
+	int t = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena });
+	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = 16 });
+	if (is_payload)
+		mk_call(&mk, mk_delegate(&mk, "TestBackend", "lazy", 4, false, NULL, NULL), MK_ARGS(x, t));
+	else
+		mk_kernel(&mk, mk_operator(&mk, "test::plug_lazy", "out"), MK_ARGS(x, t, t));
+	mk_kernel(&mk, mk_operator(&mk, "aten::copy_", ""), MK_ARGS(y, t, mk_bool(&mk, false), y));
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	return mk_finish(&mk, ret_n_bytes);
+}
+
+static uint8_t *make_lazy_payload(size_t *ret_n_bytes)
+{
+	return make_lazy(ret_n_bytes, true);
+}
+
+static uint8_t *make_lazy_operator(size_t *ret_n_bytes)
+{
+	return make_lazy(ret_n_bytes, false);
+}
+
+/* A user of the model, with a binding. */
+struct user {
+	struct e2e_raw *raw;
+	uint64_t method, binding, region;
+	float *floats;
+};
+
+static struct user user_new(struct e2e *e, uid_t uid, const char *model)
+{
+	struct user user;
+	assert_int_equal(seteuid(uid), 0);
+	user.raw = e2e_raw_new(e->socket, false);
+	assert_int_equal(seteuid(0), 0);
+	e2e_raw_bind(user.raw, model, &user.method, &user.binding, &user.region, &user.floats);
+	return user;
+}
+
+/* The output after a run with @x in input element 0, and @rest in the others. */
+static const float *run_as(struct user *user, float x, float rest)
+{
+	struct inf_request infer = { .kind = INF_REQUEST_INFER, .infer = { .binding = user->binding } };
+	for (int i = 0; i < 4; i++)
+		user->floats[i] = i ? rest : x;
+	assert_int_equal(e2e_raw_call(user->raw, infer).status, INF_OK);
+	return user->floats + 16;
+}
+
+/* The first user writes a pattern, then the second one's run leaves the output unwritten. */
+static void take_turns(struct e2e *e, const char *model)
+{
+	enum { NOBODY = 65534, N_ROUNDS = 20 };
+	struct user ours = user_new(e, 0, model), nobody = user_new(e, NOBODY, model);
+	for (int round = 1; round <= N_ROUNDS; round++) {
+		const float *out = run_as(&ours, 1, (float)round);
+		assert_true(out[0] == 2 && out[3] == 2 * (float)round);
+		out = run_as(&nobody, 0, (float)round);
+		for (int i = 0; i < 4; i++)
+			assert_true(out[i] == 0);
+	}
+	e2e_raw_free(ours.raw);
+	e2e_raw_free(nobody.raw);
+}
+
+/* Two users of one model whose engine leaves outputs unwritten: neither sees the other's values. */
+static void test_two_users(void **state)
+{
+	static const char *const models[] = { "lazy", "lazy_payload", "lazy_operator" };
+	struct e2e e;
+	if (getuid() != 0) {
+		print_message("SKIPPED: only root can be another user\n");
+		skip();
+	}
+	e2e_init(&e);
+	assert_int_equal(chmod(e.dir, 0755), 0); /* so that the other user reaches the socket */
+	e2e_put_word(&e, "lazy");
+	e2e_put_program(&e, "lazy_payload.pte", make_lazy_payload);
+	e2e_put_program(&e, "lazy_operator.pte", make_lazy_operator);
+	e2e_start_plugin(&e, "sync", "");
+	for (size_t i = 0; i < sizeof models / sizeof models[0]; i++)
+		take_turns(&e, models[i]);
+	e2e_deinit(&e);
+}
+
 /* A plug-in that can't be loaded is a backend that is missing, and the model says so. */
 static void test_missing(void **state)
 {
@@ -609,6 +704,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_killed_often),
 		cmocka_unit_test(test_killed_clients),
 		cmocka_unit_test(test_own_hangs),
+		cmocka_unit_test(test_two_users),
 		cmocka_unit_test(test_missing),
 	};
 	return e2e_main(argc, argv, tests, sizeof tests / sizeof tests[0]);

@@ -13,6 +13,7 @@
  *     moody        scales, but exits while the file that the option `trouble` names is there
  *     moods        the same for state               stale     scales; probe answers RECOMPILE
  *     scribble     writes to its input              before    writes in front of its output
+ *     lazy         scales, but writes nothing if in[0] is 0
  *     lost         answers E_LOST                   buffer    scales through imported buffers (-DBUFFERS)
  * and, where runs are submitted (-DASYNC), also:
  *     twice        ends twice                       never     does not end
@@ -172,7 +173,8 @@ static int is_word(const struct inferd_delegate_payload *payload)
 {
 	static const char *const words[] = { "scale", "named", "state", "sizes", "crash", "exit", "hang", "print",
 		"wild", "cage", "block", "refuse", "die", "twice", "never", "late", "wait", "moody", "moods", "stale",
-		"scribble", "before", "lost", "buffer", "hold", "posthumous", "linger", "early", "ponder", "hoard" };
+		"scribble", "before", "lost", "buffer", "hold", "posthumous", "linger", "early", "ponder", "hoard",
+		"lazy" };
 	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
 		if (is(payload, words[i]))
 			return 1;
@@ -529,6 +531,8 @@ static int run(struct inferd_delegate_model *model, struct inferd_delegate_insta
 	}
 	if (strcmp(what, "buffer") == 0 && !find_buffers(args, &in, &out))
 		return refuse(message, INFERD_DELEGATE_E_INTERNAL, "an argument is not where its buffer is");
+	if (strcmp(what, "lazy") == 0 && args[0]->n_bytes && in[0] == 0)
+		return INFERD_DELEGATE_OK;
 	if (run->flags & INFERD_DELEGATE_PROFILE) {
 		run->event(run->self, "load", 1000);
 		run->event(run->self, "multiply", 2000);
@@ -643,13 +647,26 @@ static int kernel_block(void *self, struct inferd_delegate_arg *const *args, uin
 	return INFERD_DELEGATE_OK;
 }
 
+/* An operator: out = 2 * in, but it writes nothing if in[0] is 0. */
+static int kernel_lazy(void *self, struct inferd_delegate_arg *const *args, uint32_t n_args,
+	struct inferd_delegate_message *message)
+{
+	const float *in = args[0]->data;
+	for (uint64_t i = 0; in[0] != 0 && i < args[0]->n_bytes / sizeof *in; i++)
+		((float *)args[1]->data)[i] = 2 * in[i];
+	return INFERD_DELEGATE_OK;
+}
+
 static const struct inferd_delegate_kernel scale = {
 	.struct_size = sizeof scale, .name = "test::plug_scale.out", .signature = "TD>T", .run = kernel_scale
 };
 static const struct inferd_delegate_kernel blocking = {
 	.struct_size = sizeof blocking, .name = "test::plug_block.out", .signature = "T>T", .run = kernel_block
 };
-static const struct inferd_delegate_kernel *const kernels[] = { &scale, &blocking };
+static const struct inferd_delegate_kernel lazy = {
+	.struct_size = sizeof lazy, .name = "test::plug_lazy.out", .signature = "T>T", .run = kernel_lazy
+};
+static const struct inferd_delegate_kernel *const kernels[] = { &scale, &blocking, &lazy };
 
 #if VARIANT == HALF_BUFFERS
 static int half_buffer(void *self, uint32_t device, uint64_t n_bytes, struct inferd_delegate_buffer **ret_buffer)
@@ -666,7 +683,7 @@ static const struct inferd_delegate table = {
 	.name = "test",
 	.version = "7.1",
 	.kernels = kernels,
-	.n_kernels = 2,
+	.n_kernels = 3,
 	.open = plugin_open,
 	.close = plugin_close,
 	.devices = devices,

@@ -193,6 +193,23 @@ static void test_where_it_lies(void **state)
 	}
 }
 
+/* An engine that leaves an output unwritten: the caller reads zeros from the stage, not what the run before, which may
+ * be another client's, has left there. */
+static void test_unwritten(void **state)
+{
+	struct bench b = { .fd = -1 };
+	float in[N] = { 0 }, out[N];
+	bench_open(&b, "sync", "lazy");
+	for (int32_t n = N; n > 0; n = n * 3 / 4) { /* at other offsets in the same pages */
+		expect_scaled(&b, in, out, N, 2 * sizeof in);
+		in[0] = 0;
+		assert_int_equal(run(&b, in, out, n), ET_OK);
+		for (int32_t i = 0; i < n; i++)
+			assert_true(out[i] == 0);
+	}
+	bench_close(&b);
+}
+
 /* --- released memory ----------------------------------------------------------------------------------------- */
 
 static void test_release(void **state)
@@ -491,6 +508,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest harmless[] = {
 		cmocka_unit_test(test_where_it_lies),
+		cmocka_unit_test(test_unwritten),
 		cmocka_unit_test(test_bounded),
 		cmocka_unit_test(test_many_regions),
 		cmocka_unit_test(test_many_payloads),

@@ -3,6 +3,7 @@
 #include "tests/support/counting_alloc.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static void *counting_alloc(void *self, size_t n_bytes, size_t align)
 {
@@ -15,6 +16,8 @@ static void *counting_alloc(void *self, size_t n_bytes, size_t align)
 	void *ptr = NULL;
 	if (posix_memalign(&ptr, align < sizeof(void *) ? sizeof(void *) : align, n_bytes ? n_bytes : 1))
 		return NULL;
+	if (counting->fill)
+		memset(ptr, counting->fill, n_bytes);
 	counting->n_live++;
 	counting->n_live_bytes += n_bytes;
 	if (counting->n_live_bytes > counting->n_peak_bytes)

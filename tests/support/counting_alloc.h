@@ -6,6 +6,7 @@
 #include "runtime/base/alloc.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct counting_alloc {
 	size_t n_calls;
@@ -14,6 +15,7 @@ struct counting_alloc {
 	size_t n_peak_bytes;
 	size_t fail_at;  /* the call that fails, and all behind it: 1 = the first; 0 = never */
 	bool fails_once; /* and not those behind it */
+	uint8_t fill;    /* what new memory is filled with; 0: it stays as malloc gives it */
 };
 
 /* @counting must be all zeros, or as the test wants it. */

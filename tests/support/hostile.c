@@ -235,20 +235,21 @@ static bool is_repeatable(const struct call *call)
 	const char *name = draft->kernel->name;
 	if (draft->shares || draft->fail_at || strstr(name, "rand") || strstr(name, "dropout"))
 		return false;
-	for (size_t k = 0; k < draft->n_args; k++)
-		if (draft->args[k].is_written &&
-			(draft->args[k].is_read || draft->args[k].is_view || draft->values[k].tag != ET_TAG_TENSOR))
+	for (size_t k = 0; k < draft->n_args; k++) {
+		bool is_tensor = draft->values[k].tag == ET_TAG_TENSOR || draft->values[k].tag == ET_TAG_TENSOR_LIST;
+		if (draft->args[k].is_written && (draft->args[k].is_read || draft->args[k].is_view || !is_tensor))
 			return false;
+	}
 	return strchr(draft->kernel->signature, '&') == NULL;
 }
 
 /* Outputs as they were before the call, but for what lies in them: the same byte all over. */
 static void spoil_outputs(struct call *call, int byte)
 {
-	for (size_t k = 0; k < call->draft.n_args; k++) {
+	for (size_t k = 0; k < call->draft.n_values; k++) {
 		const struct draft_tensor *from = &call->draft.values[k].tensor;
 		struct et_tensor *to = &call->tensors[k];
-		if (!call->is_written[k])
+		if (!call->is_written[k] || call->draft.values[k].tag != ET_TAG_TENSOR)
 			continue;
 		memcpy(to->sizes, from->sizes, from->n_dims * sizeof *from->sizes);
 		et_dim_order_to_strides(to->sizes, to->dim_order, to->n_dims, to->strides);
@@ -257,22 +258,37 @@ static void spoil_outputs(struct call *call, int byte)
 	}
 }
 
-/* What lay in an output's memory before may be another client's: nothing of it is to be seen in the result. */
-static void look_for_leaks(struct call *call, struct et_kernel_ctx *ctx)
+/* Make the call again, over outputs and with scratch memory that are full of @byte. */
+static enum et_status run_over(struct call *call, const struct et_compute *compute, uint8_t byte)
 {
-	uint8_t *results[ET_KERNEL_MAX_ARGS] = { NULL };
+	struct counting_alloc counting = { .fill = byte };
+	struct et_allocator allocator = counting_allocator(&counting);
+	struct et_pool scratch;
+	struct et_diag diag = { 0 };
+	spoil_outputs(call, byte);
+	et_pool_init(&scratch, &allocator);
+	struct et_kernel_ctx ctx = {
+		.kernel = call->draft.kernel, .compute = compute, .scratch = &scratch, .diag = &diag
+	};
+	enum et_status status = call->draft.kernel->run(&ctx, call->args);
+	et_pool_deinit(&scratch);
+	return status;
+}
+
+/* The memory of an output or of scratch may hold another client's data: a result that depends on it shows them. */
+static void look_for_leaks(struct call *call, const struct et_compute *compute)
+{
+	uint8_t *results[DRAFT_MAX_VALUES] = { NULL };
 	if (!is_repeatable(call))
 		return;
-	spoil_outputs(call, 0x5a);
-	enum et_status status = call->draft.kernel->run(ctx, call->args);
-	for (size_t k = 0; k < call->draft.n_args && status == ET_OK; k++)
-		if (call->is_written[k] && et_tensor_n_bytes(&call->tensors[k]))
+	enum et_status status = run_over(call, compute, 0x5a);
+	for (size_t k = 0; k < call->draft.n_values && status == ET_OK; k++)
+		if (call->is_written[k] && call->values[k].tag == ET_TAG_TENSOR && et_tensor_n_bytes(&call->tensors[k]))
 			results[k] = memcpy(must(malloc(et_tensor_n_bytes(&call->tensors[k]))), call->tensors[k].data,
 				et_tensor_n_bytes(&call->tensors[k]));
-	spoil_outputs(call, 0xa5);
-	if (status == ET_OK && call->draft.kernel->run(ctx, call->args) != ET_OK)
+	if (status == ET_OK && run_over(call, compute, 0xa5) != ET_OK)
 		fail(call, 0, "was done once, but not twice");
-	for (size_t k = 0; k < call->draft.n_args; k++) {
+	for (size_t k = 0; k < call->draft.n_values; k++) {
 		if (results[k] && memcmp(results[k], call->tensors[k].data, et_tensor_n_bytes(&call->tensors[k])) != 0)
 			fail(call, k, "shows what lay there before");
 		free(results[k]);
@@ -307,7 +323,7 @@ static enum et_status run(struct call *call)
 		.diag = &diag };
 	enum et_status status = draft->kernel->run(&ctx, call->args);
 	if (status == ET_OK)
-		look_for_leaks(call, &ctx);
+		look_for_leaks(call, ctx.compute);
 	et_pool_deinit(&scratch);
 	if (status == ET_PENDING || (status && !diag.text[0]))
 		fail(call, 0, "no sentence");

@@ -9,7 +9,7 @@
  * Each call must return a status, with a sentence if it is a refusal. Afterwards outputs must fit their memory, and
  * inputs must be unchanged. The sanitizers see accesses outside of a tensor: each tensor has an allocation of its
  * exact size, or all lie in one. A call that succeeded is repeated twice, to check that the old contents of its
- * outputs have no influence. On a failure it prints what is wrong and aborts. */
+ * outputs and of scratch memory have no influence. On a failure it prints what is wrong and aborts. */
 #ifndef TESTS_SUPPORT_HOSTILE_H
 #define TESTS_SUPPORT_HOSTILE_H
 

@@ -7,6 +7,9 @@
  * each tensor has pages of its own and ends where they end (but for the alignment), with a page behind them that
  * can't be written.
  *
+ * Clients of a model share its instances, and so their stages. An engine may leave an output unwritten, so a run
+ * clears its staged outputs first. That costs less than the copy back, and the usual run stages nothing.
+ *
  * An instance of an earlier host is made again when it is next run. A stateful instance whose host ended has lost
  * its state: its runs fail with ET_E_STATE_LOST until it is reset. */
 #include "delegates/plugin/proxy/proxy_internal.h"
@@ -354,10 +357,12 @@ static enum et_status fill_tensor(struct et_instance *instance, uint32_t i, cons
 		return ET_E_INTERNAL;
 	to->memory = instance->stage_id;
 	to->offset = place->offset - room; /* so that the tensor ends at the guard page */
-	if (!is_output) {
-		memcpy(instance->stage_bytes + to->offset, tensor->data, place->n_bytes);
-		instance->n_copied += place->n_bytes;
-	}
+	uint8_t *staged = instance->stage_bytes + to->offset;
+	size_t n_input = is_output ? 0 : place->n_bytes;
+	if (n_input)
+		memcpy(staged, tensor->data, n_input);
+	memset(staged + n_input, 0, room - n_input); /* another client's run may have left its bytes here */
+	instance->n_copied += n_input;
 	return ET_OK;
 }
 
@@ -567,6 +572,7 @@ void et_plugin_run_ended(struct et_instance *instance, const struct et_plugin_do
 }
 
 const struct et_delegate_ops et_plugin_ops = {
+	.is_elsewhere = true,
 	.compile = et_plugin_compile,
 	.model_free = et_plugin_model_free,
 	.threads_new = threads_new,

@@ -178,12 +178,13 @@ static enum et_status run_item(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	return ET_OK;
 }
 
-/* Store @from as element @index of a tensor that grows with each step of a loop. */
+/* Store @from as element @index of a tensor that grows with each step of a loop. A step that skips elements zeroes
+ * them: their memory may still hold another client's data. */
 static enum et_status run_copy_index(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_tensor *to = args[0]->tensor;
 	const struct et_tensor *from = args[1]->tensor;
-	int64_t index = args[2]->i, sizes[ET_MAX_DIMS];
+	int64_t index = args[2]->i, sizes[ET_MAX_DIMS], n_before = to->n_dims ? to->sizes[0] : 0;
 	ET_REQUIRE(ctx, index >= 0 && index < INT32_MAX, "index %lld", (long long)index);
 	ET_REQUIRE(ctx, to->n_dims == from->n_dims + 1, "ranks %u and %u should differ by one", to->n_dims,
 		from->n_dims);
@@ -199,6 +200,8 @@ static enum et_status run_copy_index(struct et_kernel_ctx *ctx, struct et_evalue
 	size_t n_bytes = et_tensor_n_bytes(from);
 	if (n_bytes)
 		memmove((uint8_t *)to->data + (size_t)index * n_bytes, from->data, n_bytes);
+	if (n_bytes && n_before < index)
+		memset((uint8_t *)to->data + (size_t)n_before * n_bytes, 0, (size_t)(index - n_before) * n_bytes);
 	return ET_OK;
 }
 

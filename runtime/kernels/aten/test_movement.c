@@ -2,6 +2,8 @@
 /* Operators that move or choose elements: views, concatenation, indices, fills, numbers. Worked out by hand. */
 #include "runtime/kernels/test_rig.h"
 
+#include "runtime/kernel.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -245,6 +247,25 @@ static void numbers(void **state)
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
 }
 
+/* A tensor that grows by more than one element shows nothing of what its memory held before. */
+static void a_step_that_skips_elements(void **state)
+{
+	float memory[4] = { 1, 7, 7, 7 }, element = 9;
+	int32_t sizes[] = { 1, 1 }, strides[] = { 1, 1 }, one = 1;
+	const uint8_t order[] = { 0, 1 };
+	struct et_tensor to = { memory, 4, sizes, strides, order, ET_FLOAT32, 2, ET_DYNAMIC_BOUND, false };
+	struct et_tensor from = { &element, 1, &one, &one, order, ET_FLOAT32, 1, ET_STATIC, false };
+	struct et_evalue args[] = { { .tag = ET_TAG_TENSOR, .tensor = &to }, { .tag = ET_TAG_TENSOR, .tensor = &from },
+		{ .tag = ET_TAG_INT, .i = 3 } };
+	struct et_evalue *list[] = { &args[0], &args[1], &args[2] };
+	struct et_diag diag = { 0 };
+	const struct et_kernel *kernel = find_kernel("executorch_prim::et_copy_index.tensor");
+	struct et_kernel_ctx ctx = { .kernel = kernel, .diag = &diag };
+	assert_int_equal(kernel->run(&ctx, list), ET_OK);
+	assert_int_equal(sizes[0], 4);
+	assert_memory_equal(memory, ((const float[]){ 1, 0, 0, 9 }), sizeof memory);
+}
+
 /* One element many times, for each element size. */
 static void repeat(void **state)
 {
@@ -307,6 +328,7 @@ int main(void)
 		cmocka_unit_test(choose),
 		cmocka_unit_test(make),
 		cmocka_unit_test(numbers),
+		cmocka_unit_test(a_step_that_skips_elements),
 		cmocka_unit_test(repeat),
 		cmocka_unit_test(pieces),
 	};
