@@ -115,9 +115,9 @@ static void describe_program(const struct inf_model *m, struct inf_program_statu
 		.methods = m->n_methods,
 		.file_bytes = stats.n_file_bytes,
 		.plan_bytes = stats.n_decoded_bytes + m->info->n_plan_bytes + m->info->n_delegate_bytes +
-			      m->info->n_constant_copies,
+			      m->info->n_copied_constant_bytes,
 		.state_bytes = inf_model_use(m).n_states,
-		.frame_bytes = (m->info->n_activation_bytes + m->info->n_frame_bytes) * n_frames,
+		.frame_bytes = (m->info->n_activation_bytes + m->info->n_value_table_bytes) * n_frames,
 		.requests = get(&m->stats.n_success) + get(&m->stats.n_fail),
 		.copied_bytes = get(&m->stats.copied_bytes),
 		.median_ns = inf_run_stats_median_ns(&m->stats),
