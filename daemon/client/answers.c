@@ -417,7 +417,7 @@ void inf_answer_metadata(struct inf_session *s, uint64_t id, struct inf_model *m
 	et_pool_deinit(&pool);
 }
 
-/* The state as the protocol knows it: no client can run an abandoned model, no new client gets a succeeded or replaced
+/* The state as the protocol knows it: no client can run an abandoned model, no new client gets a superseded or replaced
  * one. */
 static enum inf_model_state public_state(const struct inf_model *model)
 {
@@ -425,7 +425,7 @@ static enum inf_model_state public_state(const struct inf_model *model)
 		return INF_MODEL_LOADING;
 	if (model->state == INF_MODEL_ABANDONED)
 		return INF_MODEL_FAILED;
-	return model->state == INF_MODEL_SUCCEEDED || model->is_replaced ? INF_MODEL_UNLOADING : model->state;
+	return model->state == INF_MODEL_SUPERSEDED || model->is_replaced ? INF_MODEL_UNLOADING : model->state;
 }
 
 /* Its name in the protocol (ipc/inferd.proto). */
