@@ -13,7 +13,7 @@
  *     UNLOADING   no new Methods or requests; ends when the running requests have ended
  *     UNLOADED    instances and frames are gone; the Plan is freed with the last Method
  *
- *     LOADING -> READY | FAILING | FAILED         FAILING -> FAILED
+ *     LOADING -> READY | FAILING | FAILED          FAILING -> FAILED
  *     READY -> SUPERSEDED | ABANDONED              SUPERSEDED -> READY | ABANDONED       ABANDONED -> READY
  *     READY, SUPERSEDED, ABANDONED -> UNLOADING    UNLOADING -> UNLOADED
  *
