@@ -32,7 +32,7 @@
  * imports, binds or resets something. All others return at once.
  *
  * Answers: functions that return int return 0 or more on success. On failure they return a negated enum inferd_status,
- * inferd_error has a sentence for people, and *ret keeps its old value (inferd_open is the one exception).
+ * inferd_error has a sentence for people, and *ret keeps its old value (except for inferd_open and inferd_open_with).
  *
  * Options: NULL means the defaults. A caller that passes options sets struct_size to the sizeof of the struct, so that
  * later versions of the library can add members; members that are zero have their defaults. */
@@ -79,8 +79,8 @@ struct inferd_binding;
 /* ---- connection ---- */
 
 /* Connect to the daemon. @socket is a path; NULL means $INFERD_SOCKET, else /run/inferd/inferd.sock.
- * On failure *ret is set, too, so that inferd_error(*ret) can say why; close it then with inferd_close. Only where
- * memory ran out is *ret NULL.
+ * On failure *ret is set, too, so that inferd_error(*ret) can say why; then close it with inferd_close. If memory ran
+ * out, *ret is NULL.
  * Answers: INFERD_DISCONNECTED (no daemon listens there), INFERD_PERMISSION_DENIED, INFERD_RESOURCE_EXHAUSTED,
  * INFERD_FAILED_PRECONDITION (the daemon speaks another protocol version). */
 INFERD_API int inferd_open(struct inferd **ret, const char *socket);
@@ -93,7 +93,7 @@ struct inferd_open_options {
 	 * above 1 can give one connection less than another. */
 	uint32_t weight;
 };
-/* The same with options. */
+/* The same as inferd_open, with options. */
 INFERD_API int inferd_open_with(struct inferd **ret, const struct inferd_open_options *options);
 /* Close the connection and free everything on it. Requests in flight end without a callback. Do not call it from inside
  * a callback. */
@@ -253,9 +253,9 @@ INFERD_API int inferd_output_scalar_int(const struct inferd_binding *b, size_t i
 
 /* ---- requests ---- */
 
-/* REALTIME requests run before INTERACTIVE ones, those before BATCH, those before IDLE. inferd.conf says the highest
- * priority of each user. A request that asks for more is answered INFERD_PERMISSION_DENIED; but INTERACTIVE, the
- * default, is lowered to what the user may have. */
+/* From highest to lowest: REALTIME, INTERACTIVE, BATCH, IDLE. Waiting requests of a higher priority run first.
+ * inferd.conf sets the highest priority that each user may have. A request with a higher one is refused with
+ * INFERD_PERMISSION_DENIED. Exception: INTERACTIVE, the default, is lowered to the user's highest priority instead. */
 enum inferd_priority {
 	INFERD_INTERACTIVE = 0,
 	INFERD_REALTIME = 1,
@@ -265,8 +265,10 @@ enum inferd_priority {
 struct inferd_request_options {
 	size_t struct_size; /* sizeof(struct inferd_request_options) */
 	enum inferd_priority priority;
-	uint64_t timeout_us; /* from the request's arrival at the daemon, then INFERD_MISSED_DEADLINE; 0: none */
-	bool profile;        /* measure each part of the request: see inferd_last_profile */
+	/* Microseconds from the request's arrival at the daemon. If the request has not ended by then, it ends with
+	 * INFERD_MISSED_DEADLINE. 0: no limit. */
+	uint64_t timeout_us;
+	bool profile; /* measure each part of the request: see inferd_last_profile */
 };
 struct inferd_timing {
 	uint64_t queue_ns; /* how long the request waited in the daemon */

@@ -26,11 +26,13 @@ struct inf_quota;
 /* The requests to the loop that the context's users can make. */
 struct inf_context_events {
 	void *self;
-	/* Call inf_repository_poll soon, which also reaps the helper, and inf_requests_move_idle. Any thread. */
+	/* Have the loop call two functions soon: inf_repository_poll, which also takes finished work back from the
+	 * helper, and inf_requests_move_idle. Any thread. */
 	void (*notify)(void *self);
 	/* The last reference on @binding is gone: free it on the loop thread (inf_binding_free). Any thread. */
 	void (*defer_free)(void *self, struct inf_binding *binding);
-	/* A session wants inf_session_attend: a reply waits to be sent, or could not be sent. Any thread. */
+	/* Have the loop call inf_session_attend for the sessions: a reply waits until the socket has room, or could not
+	 * be sent. Any thread. */
 	void (*want_attention)(void *self);
 	/* A request ended with BACKEND_CRASHED: look for backends that were given up. Any thread. */
 	void (*backend_crashed)(void *self);
@@ -38,7 +40,8 @@ struct inf_context_events {
 	void (*poll_until)(void *self, uint64_t until_ns);
 	/* A request may expire at @deadline_ns. */
 	void (*expect_deadline)(void *self, uint64_t deadline_ns);
-	/* A descriptor was closed for which no user could be charged: accepting clients may go on. */
+	/* Accept clients again. Accepting pauses while the daemon holds too many descriptors that no user could be
+	 * charged for; one of these has been closed now. */
 	void (*resume_accepting)(void *self);
 };
 

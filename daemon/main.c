@@ -27,7 +27,7 @@ static const char *const help =
 	"Usage: inferd [OPTION]...\n"
 	"Run ExecuTorch programs for every application on this machine.\n"
 	"\n"
-	"  -c, --config FILE          read this instead of " INF_CONFIG_FILE "\n"
+	"  -c, --config FILE          read FILE instead of " INF_CONFIG_FILE "\n"
 	"  -m, --models DIR           the model repository: NAME/VERSION/*.pte, NAME/*.pte or NAME.pte\n"
 	"  -s, --socket PATH          where clients connect\n"
 	"      --manager-socket PATH  where administrators connect (inferctl load, unload); '' for nowhere\n"

@@ -6,11 +6,19 @@
  *
  *     const struct inferd_delegate *inferd_delegate_entry(uint32_t host_major, uint32_t host_minor);
  *
- * The entry returns a constant table of functions, or NULL if the plug-in can't work with that host. inferd loads each
- * plug-in into a process of its own (inferd-delegate-host, "the host"). A crash, a hang or exit() of the library ends
- * at worst the requests that were running there; inferd starts the process again. Lines that the library prints go to
- * inferd's log. The process has no network and can't start programs. Its file system is read-only but for the cache
- * folder. Device nodes below /dev work as far as the user's permissions allow. inferd.conf names the file:
+ * The entry returns a constant table of functions, or NULL if the plug-in can't work with that host. "Host" below means
+ * whoever calls the table: the process inferd-delegate-host, or inferd itself for a built-in delegate.
+ *
+ * inferd loads each plug-in into a host process of its own. A crash, a hang or exit() of the library ends at worst the
+ * requests that were running there; inferd starts the process again. Lines that the library prints go to inferd's log.
+ * The process has no network and can't start programs. Its file system is read-only but for the cache folder. Device
+ * nodes below /dev work as far as the user's permissions allow. With `isolation = thread` in inferd.conf, inferd loads
+ * the plug-in into itself instead: there is no sandbox then, and a crash ends inferd.
+ *
+ * inferd.conf names the file of the plug-in, and lists its name among the backends:
+ *
+ *     [server]
+ *     backends = acme, xnnpack, portable
  *
  *     [backend acme]
  *     path = /usr/lib/inferd/acme.so
@@ -44,9 +52,9 @@
  * plug-in may start threads of its own. Functions that may be NULL say so.
  *
  * Results. Functions return INFERD_DELEGATE_OK (0) or another enum inferd_delegate_result. With any other result than
- * OK the function writes one sentence into the message: what is wrong, with names and numbers, no newline ("the
- * payload is for SoC 57, this is 43"). After a failure the caller ignores the ret_... values and frees nothing of
- * them.
+ * OK, a function that has a message parameter writes one sentence into it: what is wrong, with names and numbers, no
+ * newline ("the payload is for SoC 57, this is 43"). After a failure the caller ignores the ret_... values and frees
+ * nothing of them.
  *
  * Trust. Payloads, compile specs and options come from files and users: check them. The arguments of a run lie in the
  * memory of the client that asked for the run, and the client can change them at any moment: read a value that decides
@@ -147,7 +155,7 @@ enum inferd_delegate_device_flags {
 	INFERD_DELEGATE_SIMULATOR = 1 << 3,  /* a simulator: its results count, its times do not */
 };
 
-/* One device. Each GPU and NPU becomes a queue of inferd, for example npu0; all CPUs share the queue cpu0. */
+/* One device. Each GPU and NPU becomes a queue of inferd, for example npu0; all CPUs share the queue cpu. */
 struct inferd_delegate_device {
 	uint32_t struct_size;
 	uint32_t kind;          /* enum inferd_delegate_kind */
@@ -176,11 +184,12 @@ struct inferd_delegate_piece {
 	size_t n_bytes;
 };
 
-/* Built-in only: a store for what was made of a program (packed weights, compiled code), to be found again when the
- * very same program file is loaded the next time. @key has up to 255 characters; let it name the library's version and
- * the machine. find gives exactly the bytes that keep was given, or E_NOT_FOUND. They come from a file that a user may
- * have changed, so check every value that decides an address. All payloads of one program have the same store: one
- * payload can release what another found. Any thread. */
+/* Built-in only: a store where a delegate keeps what it made from a program (packed weights, compiled code), to find it
+ * again when a program file with exactly the same contents is loaded the next time. @key is a text of up to 255
+ * characters that names the library's version and the processor for which the data was made. find returns exactly the
+ * bytes that were kept as @key, or E_NOT_FOUND. They come from a file that a user may have changed, so check every
+ * value that decides an address. All payloads of one program have the same store: one payload can release what another
+ * found. Any thread. */
 struct inferd_delegate_store {
 	uint32_t struct_size;
 	uint32_t reserved;
@@ -189,8 +198,9 @@ struct inferd_delegate_store {
 	 * and stays until *ret_handle is released. Fast. */
 	int (*find)(void *self, const char *key, const uint8_t **ret_bytes, size_t *ret_n_bytes, void **ret_handle);
 	void (*release)(void *self, void *handle);
-	/* Keep @pieces as @key, in place of what was kept there before; bytes that were found before stay as they are
-	 * until they are released. All or nothing. Slow: writes to the disk. */
+	/* Keep @pieces, one after the other, as @key, in place of what was kept as @key before. Bytes that find
+	 * returned earlier stay as they are until they are released. All or nothing. Slow: it reads the whole program,
+	 * and writes to the disk. */
 	int (*keep)(void *self, const char *key, const struct inferd_delegate_piece *pieces, size_t n_pieces,
 		struct inferd_delegate_message *message);
 };
@@ -199,8 +209,9 @@ struct inferd_delegate_store {
 struct inferd_delegate_payload {
 	uint32_t struct_size;
 	uint32_t n_args; /* arguments of each run: inputs, then outputs; 0: not known yet */
-	/* The bytes of the payload, mapped read-only, with 64 readable bytes behind their end. They begin at a page,
-	 * or, with @file, where they lie in that file. */
+	/* The bytes of the payload, mapped read-only, with 64 readable bytes behind their end. In a host process they
+	 * begin at the start of a page. If @file is set they are a part of that file, with the alignment that they
+	 * have there. */
 	const uint8_t *bytes;
 	uint64_t n_bytes;
 	/* The same bytes as a file, for drivers that need one: in @fd from @fd_offset; @fd is -1 if there is no file.
@@ -238,15 +249,17 @@ struct inferd_delegate_payload {
 	void (*drop)(void *self, const uint8_t *bytes, uint64_t n_bytes);
 	/* Built-in only, else NULL; a plug-in keeps what it makes in cache_dir. */
 	const struct inferd_delegate_store *store;
-	/* Built-in only, may be NULL: then only offsets into @file can be used. Turn the address of a byte of @file or
-	 * of named data into a number that stands for it in what is kept in @store. The store knows the contents of
-	 * all these files, and the same file gives the same number. E_NOT_FOUND: the byte is in none of them. Any
-	 * thread, until destroy. */
+	/* Built-in only, may be NULL. Translate the address of a byte of @file or of named data into a number that
+	 * means the same byte in every later load of the program. Addresses change from load to load, so data that is
+	 * kept in @store refers to such bytes by these numbers: XNNPACK's packed weights name the weights that they
+	 * were made from like this. To find the byte again, translate the addresses of the new load and compare the
+	 * numbers. If place is NULL, use offsets into @file. E_NOT_FOUND: the byte lies neither in the program's file
+	 * nor in its data files. Any thread, until destroy. */
 	int (*place)(void *self, const uint8_t *byte, uint64_t *ret_place);
 };
 
 enum inferd_delegate_readiness {
-	INFERD_DELEGATE_NO = 0,        /* init can't work on this machine; the message says why */
+	INFERD_DELEGATE_NO = 0,        /* not ready: init can't work on this machine; the message says why */
 	INFERD_DELEGATE_RECOMPILE = 1, /* init will work, but has to compile anew; the message says why */
 	INFERD_DELEGATE_READY = 2,     /* init will work */
 };
@@ -404,7 +417,9 @@ struct inferd_delegate_kernel {
 
 enum inferd_delegate_flags {
 	INFERD_DELEGATE_ONE_THREAD = 1 << 0, /* plug-ins only: make all calls on the thread that called the entry */
-	INFERD_DELEGATE_TELLS_WORK = 1 << 1, /* since 1.1: execute calls began and ended of a profiled run */
+	/* Since 1.1: in a run with PROFILE, execute calls the run's began and ended around the work that counts.
+	 * Without this flag, the host measures the whole call of execute. */
+	INFERD_DELEGATE_TELLS_WORK = 1 << 1,
 };
 
 /* The table of a delegate. Constant, and valid until the process ends. */
@@ -423,8 +438,8 @@ struct inferd_delegate {
 	/* Find the vendor's library and the devices. Called once, before all other functions. *ret_self is passed to
 	 * the functions that take @self. E_NOT_FOUND with the reason: the backend is not available on this machine. */
 	int (*open)(const struct inferd_delegate_host *host, void **ret_self, struct inferd_delegate_message *message);
-	/* Undo open. The last call, and only after an open that returned 0. All models have been destroyed, except
-	 * those with a run that never ended. */
+	/* Undo open. The last call, and only after an open that returned 0. Models whose run never ended are not
+	 * destroyed; all others have been. */
 	void (*close)(void *self);
 	/* Describe device @index, beginning with 0; E_NOT_FOUND after the last one. The answers stay the same until
 	 * close. A plug-in may have up to 8 devices. Any thread. */
@@ -493,7 +508,7 @@ struct inferd_delegate {
 	/* Free a buffer of buffer_import or buffer_alloc. It is not mapped, and no run uses it. */
 	void (*buffer_free)(struct inferd_delegate_buffer *buffer);
 
-	/* Count what @device has done since open. Any thread. */
+	/* Report what @device has done since open. Any thread. */
 	int (*stats)(void *self, uint32_t device, struct inferd_delegate_stats *ret_stats);
 
 	/* --- since 1.1, optional: may be NULL, or absent (INFERD_DELEGATE_HAS). Built-in only ------------- */
@@ -523,7 +538,7 @@ struct inferd_delegate {
 	 * work between one loop or run and the next. On the thread that made @threads, outside all other calls. */
 	void (*threads_rest)(struct inferd_delegate_worker_threads *threads);
 
-	/* Put what init made for the program (not only for this payload) into the payload's store, unless it came from
+	/* Keep what init made for the program (not only for this payload) in the payload's store, unless it came from
 	 * there or there is no store. May be slow; no request waits for it. Any thread, also while the model runs. */
 	int (*keep)(struct inferd_delegate_model *model, struct inferd_delegate_message *message);
 

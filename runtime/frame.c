@@ -158,7 +158,7 @@ static void make_tensors(struct et_frame *frame)
 enum et_status et_frame_new(struct et_frame **ret_frame, struct et_plan *plan, const struct et_allocator *small,
 	const struct et_allocator *arena, struct et_diag *diag)
 {
-	size_t n_bytes = plan->info.n_frame_bytes;
+	size_t n_bytes = plan->info.n_value_table_bytes;
 	struct et_frame *frame = small->alloc(small->self, n_bytes, LINE);
 	uint8_t *activations = arena->alloc(arena->self, plan->activation_bytes, LINE);
 	if (!frame || !activations) {

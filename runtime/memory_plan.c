@@ -277,13 +277,13 @@ static const uint8_t *constant_bytes(struct layout *layout, const struct et_tens
 	const struct et_source *source = et_program_find_source(plan->program, spec->constant, spec->n_bytes, &number);
 	if (source && source->n_bytes > layout->n_largest)
 		layout->n_largest = source->n_bytes;
-	layout->is_wasteful = plan->info.n_constant_copies / MAX_COPIES > layout->n_largest;
+	layout->is_wasteful = plan->info.n_copied_constant_bytes / MAX_COPIES > layout->n_largest;
 	if (layout->is_wasteful || !et_add(spec->n_bytes, ET_SOURCE_PADDING, &n_padded))
 		return NULL;
 	uint8_t *copy = et_pool_alloc(&plan->pool, n_padded, LINE);
 	if (copy) {
 		memcpy(copy, spec->constant, spec->n_bytes);
-		plan->info.n_constant_copies += spec->n_bytes;
+		plan->info.n_copied_constant_bytes += spec->n_bytes;
 	}
 	return copy;
 }

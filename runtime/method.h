@@ -7,8 +7,11 @@
  *
  * A stateless Method may have any number of runs at once, each with its own frame. A stateful Method may have one;
  * the caller ensures that. A run advances segment by segment: et_run_advance returns when the next instruction
- * belongs to another queue, and the caller continues the run there. Nothing in here blocks or locks. Nothing
- * allocates, except scratch memory until it has reached its peak. */
+ * belongs to another queue, and the caller continues the run there.
+ *
+ * et_run_begin, et_run_advance, et_run_resume and et_run_end neither block nor take a lock, unless a delegate does, and
+ * allocate only from env->scratch, until that has reached its peak. et_run_wait blocks. Making a Method or a frame
+ * allocates memory. */
 #ifndef RUNTIME_METHOD_H
 #define RUNTIME_METHOD_H
 
@@ -128,7 +131,9 @@ struct et_run {
 	uint32_t pc;                      /* next instruction */
 	uint32_t n_executed;              /* instructions so far; limits programs that loop forever */
 	struct et_plan_instance *pending; /* the instance with an asynchronous call in progress */
-	struct et_plan_instance *begun;   /* the same, but kept until the next call begins */
+	/* The instance whose asynchronous call began last: `pending`, but still set after the call has ended, for
+	 * et_run_wait. The next call replaces it. */
+	struct et_plan_instance *begun;
 };
 
 /* Start a run: check and bind inputs and outputs, and set the program counter to the start. The caller fills @run's

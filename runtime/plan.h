@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plan: one Method of a Program made ready to run. A Plan is immutable; all clients share it.
+/* Plan: one method of a Program made ready to run. A Plan is immutable; all clients share it.
  *
  * et_plan_new looks up the kernels, checks every argument against the kernels' signatures, lets the delegates compile
  * their payloads, and checks the memory plan. It splits each planned arena into two parts:
  *     state         memory that an instruction may read before this run has written it (ExecuTorch's mutable buffers).
  *                   Each client has its own, which lives as long as the client's Method;
  *     activations   the rest. A run borrows this memory and returns it at its end.
- * ExecuTorch repeats this work each time it loads a Method. Here it is done once per Plan.
+ * ExecuTorch repeats this work each time it loads a method. Here it is done once per Plan.
  *
  * A forward data flow analysis over all branches finds the state (dataflow.c). It tracks what this run has certainly
  * written. A byte range or scalar value that an instruction may read without a certain write is state, and so is
- * every tensor that overlaps state. In doubt, a value is state. If the Methods of a Program share mutable buffers
+ * every tensor that overlaps state. In doubt, a value is state. If the methods of a Program share mutable buffers
  * (et_program_shared_bytes), the whole arena of these buffers is state. It is a memory block of its own with the
- * Program's offsets, so the layout is the same for every Method that shares it. */
+ * Program's offsets, so the layout is the same for every method that shares it. */
 #ifndef RUNTIME_PLAN_H
 #define RUNTIME_PLAN_H
 
@@ -54,7 +54,7 @@ struct et_options {
 	uint32_t n;
 };
 
-/* Make Method @method of @program ready to run. @method NULL: the only method, or "forward". @n_workers: how many
+/* Make method @method of @program ready to run. @method NULL: the only method, or "forward". @n_workers: how many
  * workers will run the Plan; each gets its own delegate instances (see et_plan_prepare). @options are copied; NULL:
  * none. The Plan takes a reference on @program. Any thread; slow.
  * Answers: ET_E_NOT_FOUND (no such method), the refusal that the Program recorded for this method (see
@@ -121,13 +121,13 @@ struct et_plan_info {
 	/* Bytes written when a Method is made or reset: its state plus its initial values. More than n_state_bytes
 	 * where initial values overlap. At most UINT64_MAX. */
 	uint64_t n_reset_bytes;
-	size_t n_activation_bytes; /* borrowed during a run */
-	size_t n_frame_bytes;      /* the value table of a run */
-	size_t n_delegate_bytes;   /* compiled payloads; counted once, clients share them */
-	size_t n_plan_bytes;       /* decoded structs; counted once, clients share them */
-	size_t n_constant_copies;  /* bytes of constants copied because they are not aligned in the file */
-	bool is_stateful;          /* runs of one Method must happen one after the other, in order */
-	bool shares_activations;   /* a delegate uses imported memory without a copy, see import_memory */
+	size_t n_activation_bytes;      /* borrowed during a run */
+	size_t n_value_table_bytes;     /* the value table of a run */
+	size_t n_delegate_bytes;        /* compiled payloads; counted once, clients share them */
+	size_t n_plan_bytes;            /* decoded structs; counted once, clients share them */
+	size_t n_copied_constant_bytes; /* bytes of constants copied because they are not aligned in the file */
+	bool is_stateful;               /* runs of one Method must happen one after the other, in order */
+	bool shares_activations;        /* a delegate uses imported memory without a copy, see import_memory */
 	/* Another process computes a part (is_elsewhere) and may leave an output unwritten. Then a frame shows what
 	 * the run before has left in it: clear the activations (et_frame_poison) before another user's run. */
 	bool may_leave_unwritten;

@@ -337,7 +337,7 @@ static void unaligned_constants_are_copied_once(void **state)
 		if (status)
 			fail_msg("%s", rig.diag.text);
 		rig.info = et_plan_info(rig.plan);
-		assert_int_equal(rig.info->n_constant_copies, skew ? sizeof weight : 0);
+		assert_int_equal(rig.info->n_copied_constant_bytes, skew ? sizeof weight : 0);
 		assert_int_equal(et_method_new(&rig.method, rig.plan, &rig.allocator, NULL), ET_OK);
 		assert_int_equal(et_frame_new(&rig.frame, rig.plan, &rig.allocator, &rig.allocator, NULL), ET_OK);
 		float in[3] = { 1, 1, 1 }, out[3];

@@ -135,10 +135,10 @@ static json_t *plan_json(struct inspect *in, const struct et_method_spec *method
 	info = et_plan_info(plan);
 	json = json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s}", "runs_here", 1, "state_bytes",
 		(json_int_t)info->n_state_bytes, "shared_bytes", (json_int_t)info->n_shared_bytes, "activation_bytes",
-		(json_int_t)info->n_activation_bytes, "frame_bytes", (json_int_t)info->n_frame_bytes, "delegate_bytes",
-		(json_int_t)info->n_delegate_bytes, "plan_bytes", (json_int_t)info->n_plan_bytes, "constant_copies",
-		(json_int_t)info->n_constant_copies, "stateful", info->is_stateful, "first_queue",
-		et_queue_kind_name(info->first_queue.kind));
+		(json_int_t)info->n_activation_bytes, "frame_bytes", (json_int_t)info->n_value_table_bytes,
+		"delegate_bytes", (json_int_t)info->n_delegate_bytes, "plan_bytes", (json_int_t)info->n_plan_bytes,
+		"constant_copies", (json_int_t)info->n_copied_constant_bytes, "stateful", info->is_stateful,
+		"first_queue", et_queue_kind_name(info->first_queue.kind));
 	et_plan_unref(plan);
 	return json;
 }
@@ -310,10 +310,10 @@ static void print_memory(struct inspect *in, const struct et_method_spec *method
 		       "    client %s state%s%s\n    run    %s activations, %s values; first queue %s; %u "
 		       "input%s copied\n",
 			ctl_bytes(info->n_plan_bytes), ctl_bytes(info->n_delegate_bytes),
-			ctl_bytes(info->n_constant_copies), ctl_bytes(info->n_state_bytes),
+			ctl_bytes(info->n_copied_constant_bytes), ctl_bytes(info->n_state_bytes),
 			info->is_stateful ? " (stateful: requests of one Method run one after the other)" : "",
 			info->n_shared_bytes ? "; methods of this program can share their buffers" : "",
-			ctl_bytes(info->n_activation_bytes), ctl_bytes(info->n_frame_bytes),
+			ctl_bytes(info->n_activation_bytes), ctl_bytes(info->n_value_table_bytes),
 			et_queue_kind_name(info->first_queue.kind), n_copied,
 			n_copied == 1 ? " or output" : "s or outputs");
 		et_plan_unref(plan);

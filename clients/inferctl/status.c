@@ -102,7 +102,7 @@ static void print_heading(const struct ctl *ctl, size_t n, const char *one, cons
 static void print_programs(const struct ctl *ctl, const struct inf_server_status *s)
 {
 	static const char *const headings[] = { "model", "version", "backend", "methods", "requests", "median", "file",
-		"plan", "contexts", "state", "frames", "copied" };
+		"plan", "instances", "state", "frames", "copied" };
 	struct ctl_table table;
 	print_heading(ctl, s->n_programs, "loaded program", "loaded programs");
 	ctl_table_init(&table, "lllrrrrrrrrr");
@@ -319,7 +319,7 @@ const struct ctl_command ctl_status_command = {
 	.help = "Columns of a loaded program, in bytes:\n"
 		"  file       the model's file\n"
 		"  plan       decoded and compiled from the file, once for all clients\n"
-		"  contexts   made by workers for this program\n"
+		"  instances  made by workers for this program\n"
 		"  state      state of the clients' Methods\n"
 		"  frames     activations of runs\n"
 		"  copied     tensors that could not be used where they lie in shared memory, since the daemon started\n"

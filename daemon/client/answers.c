@@ -115,9 +115,9 @@ static void describe_program(const struct inf_model *m, struct inf_program_statu
 		.methods = m->n_methods,
 		.file_bytes = stats.n_file_bytes,
 		.plan_bytes = stats.n_decoded_bytes + m->info->n_plan_bytes + m->info->n_delegate_bytes +
-			      m->info->n_constant_copies,
+			      m->info->n_copied_constant_bytes,
 		.state_bytes = inf_model_use(m).n_states,
-		.frame_bytes = (m->info->n_activation_bytes + m->info->n_frame_bytes) * n_frames,
+		.frame_bytes = (m->info->n_activation_bytes + m->info->n_value_table_bytes) * n_frames,
 		.requests = get(&m->stats.n_success) + get(&m->stats.n_fail),
 		.copied_bytes = get(&m->stats.copied_bytes),
 		.median_ns = inf_run_stats_median_ns(&m->stats),
@@ -417,7 +417,7 @@ void inf_answer_metadata(struct inf_session *s, uint64_t id, struct inf_model *m
 	et_pool_deinit(&pool);
 }
 
-/* The state as the protocol knows it: no client can run an abandoned model, no new client gets a succeeded or replaced
+/* The state as the protocol knows it: no client can run an abandoned model, no new client gets a superseded or replaced
  * one. */
 static enum inf_model_state public_state(const struct inf_model *model)
 {
@@ -425,7 +425,7 @@ static enum inf_model_state public_state(const struct inf_model *model)
 		return INF_MODEL_LOADING;
 	if (model->state == INF_MODEL_ABANDONED)
 		return INF_MODEL_FAILED;
-	return model->state == INF_MODEL_SUCCEEDED || model->is_replaced ? INF_MODEL_UNLOADING : model->state;
+	return model->state == INF_MODEL_SUPERSEDED || model->is_replaced ? INF_MODEL_UNLOADING : model->state;
 }
 
 /* Its name in the protocol (ipc/inferd.proto). */

@@ -233,7 +233,7 @@ bool inf_binding_apply(struct inf_binding *b, const struct inf_infer *request, s
 static uint64_t frame_bytes(const struct inf_model *model)
 {
 	uint64_t n = 0;
-	if (__builtin_add_overflow(model->info->n_activation_bytes, model->info->n_frame_bytes, &n))
+	if (__builtin_add_overflow(model->info->n_activation_bytes, model->info->n_value_table_bytes, &n))
 		return UINT64_MAX;
 	return n;
 }

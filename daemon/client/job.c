@@ -220,7 +220,7 @@ static void end_of_stream_item(struct inf_binding *b)
 	if (!b->job.is_off_home_queue || !model->info->is_stateful)
 		return;
 	b->job.item.stream = &b->method->first->stream;
-	inf_pool_end_of_stream_item(pool_of(b->method->context, *home_of(b)), &b->job.item);
+	inf_pool_stream_item_ended(pool_of(b->method->context, *home_of(b)), &b->job.item);
 }
 
 static void drop_reply(struct inf_reply_buffer *buffer)

@@ -30,25 +30,29 @@ enum inf_job_state {
 
 /* How the frame of its run is charged, see inf_binding_charge_frame. */
 enum inf_frame_charge {
-	INF_FRAME_FREE,    /* not at all: a program of the model folder */
-	INF_FRAME_COVERED, /* with the program's first Method */
-	INF_FRAME_CHARGED, /* to the user, while the job is in flight */
+	INF_FRAME_FREE,    /* not charged: a program of the model folder */
+	INF_FRAME_COVERED, /* paid for by the charge for the uploaded program: it has a frame for each worker */
+	INF_FRAME_CHARGED, /* charged to the user while the job is in flight */
 };
 
 struct inf_job {
 	struct inf_item item;
-	_Atomic(uint32_t) state; /* enum inf_job_state */
-	uint64_t id;             /* of the request */
-	uint64_t arrived_ns, started_ns, run_ns, cost_ns;
-	bool has_begun;
-	uint32_t n_single_core, n_all_cores; /* segments so far */
+	_Atomic(uint32_t) state;             /* enum inf_job_state */
+	uint64_t id;                         /* of the request */
+	uint64_t arrived_ns;                 /* when its packet came */
+	uint64_t started_ns;                 /* when its first segment began; valid if has_begun */
+	uint64_t run_ns;                     /* time in segments so far */
+	uint64_t cost_ns;                    /* the same, times the cores that each segment had */
+	bool has_begun;                      /* its first segment has begun */
+	uint32_t n_single_core, n_all_cores; /* segments so far, on one core and on all cores */
 	struct inf_frame_entry *frame;
 	enum inf_frame_charge frame_charge;
 	struct et_run run;
 	struct et_profile *profile; /* NULL: the client did not ask for one */
 	struct inf_worker *worker;  /* runs the job, or waits for its delegate */
-	bool is_off_home_queue;     /* in another queue than the one where its stream begins */
-	/* The thread that sets it answers. Set while the job is not DONE: the job was given up. */
+	bool is_off_home_queue;     /* in another queue than its home queue, see home_of in job.c */
+	/* The thread that changes it from false to true answers the client. If it is true while the job is still in
+	 * flight, the loop thread has answered for a stuck worker: the job was given up. */
 	_Atomic(bool) is_answered;
 };
 

@@ -180,7 +180,7 @@ static const char *check_sharing(struct inf_session *s, const struct inf_method_
 	struct inf_model *model = with->model;
 	*ret_status = INF_INVALID_ARGUMENT;
 	if (m->from_fd)
-		return "share_with opens another method of that Method's program, so no program can be passed";
+		return "share_with opens the program of the Method that it names, so from_fd must be false";
 	if ((m->model[0] && strcmp(m->model, model->model) != 0) ||
 		(m->version[0] && strcmp(m->version, model->version) != 0) ||
 		(m->backend[0] && strcmp(m->backend, model->backend) != 0))

@@ -93,7 +93,7 @@ static void note(struct inf_context *context, uint32_t queue, const struct found
 void inf_stall_watchdog_check(struct inf_context *context)
 {
 	/* How long requests wait behind a run that has all cores and is still in the same instruction. */
-	enum { LOOSEN_NS = 500 * 1000 * 1000 };
+	enum { SHARE_CORES_NS = 500 * 1000 * 1000 };
 	struct et_list_node *node, *after, *list = &context->stuck.list;
 	char name[64];
 	ET_LIST_FOR_EACH(node, after, list)
@@ -101,7 +101,7 @@ void inf_stall_watchdog_check(struct inf_context *context)
 	for (uint32_t q = 0; q < context->queues.n; q++) {
 		struct found found = { .config = &context->config, .now_ns = et_platform_now_ns(NULL) };
 		inf_pool_check(context->queues.pools[q], look, &found);
-		inf_pool_loosen(context->queues.pools[q], LOOSEN_NS);
+		inf_pool_share_cores(context->queues.pools[q], SHARE_CORES_NS);
 		for (uint32_t i = 0; i < found.n; i++) {
 			note(context, q, &found, i);
 			inf_binding_drop(found.items[i].binding);

@@ -4,7 +4,7 @@
  * A model whose backend was given up is ABANDONED: it stays loaded, and this file opens the model by name, as a client
  * would, but with a new scan of files and backends. The model that comes of it becomes the successor. The way back is
  * the same: every model for which a better variant was passed over is opened again; if another model answers, the old
- * one is SUCCEEDED. An ABANDONED model is unloaded with its last Method.
+ * one is SUPERSEDED. An ABANDONED model is unloaded with its last Method.
  *
  * What must always be true: two models agree in everything that bindings rely on before one becomes the other's
  * successor; successors never form a ring. A model without another variant keeps its Methods, whose requests fail and
@@ -89,12 +89,12 @@ static void set_successor(struct inf_fallback *fallback, struct inf_model *from,
 		"model %s/%s %s: goes on with %s (%s)", from->model, from->version, from->method, to->path,
 		to->backend);
 	to->successor = inf_model_unref(to->successor);
-	if (to->state == INF_MODEL_SUCCEEDED)
+	if (to->state == INF_MODEL_SUPERSEDED)
 		inf_model_set_state(to, INF_MODEL_READY);
 	inf_model_unref(from->successor);
 	from->successor = inf_model_ref(to);
 	if (from->state == INF_MODEL_READY)
-		inf_model_set_state(from, INF_MODEL_SUCCEEDED);
+		inf_model_set_state(from, INF_MODEL_SUPERSEDED);
 	fallback->successor_found(fallback->self);
 }
 

@@ -24,7 +24,7 @@
 
 const char *inf_model_state_name(enum inf_model_state state)
 {
-	static const char *const names[INF_N_MODEL_STATES] = { "loading", "failing", "failed", "ready", "succeeded",
+	static const char *const names[INF_N_MODEL_STATES] = { "loading", "failing", "failed", "ready", "superseded",
 		"abandoned", "unloading", "unloaded" };
 	return state < INF_N_MODEL_STATES ? names[state] : "?";
 }
@@ -36,10 +36,10 @@ void inf_model_set_state(struct inf_model *s, enum inf_model_state state)
 			[INF_MODEL_FAILING] = true,
 			[INF_MODEL_FAILED] = true },
 		[INF_MODEL_FAILING] = { [INF_MODEL_FAILED] = true },
-		[INF_MODEL_READY] = { [INF_MODEL_SUCCEEDED] = true,
+		[INF_MODEL_READY] = { [INF_MODEL_SUPERSEDED] = true,
 			[INF_MODEL_ABANDONED] = true,
 			[INF_MODEL_UNLOADING] = true },
-		[INF_MODEL_SUCCEEDED] = { [INF_MODEL_READY] = true,
+		[INF_MODEL_SUPERSEDED] = { [INF_MODEL_READY] = true,
 			[INF_MODEL_ABANDONED] = true,
 			[INF_MODEL_UNLOADING] = true },
 		[INF_MODEL_ABANDONED] = { [INF_MODEL_READY] = true, [INF_MODEL_UNLOADING] = true },
@@ -62,7 +62,7 @@ bool inf_model_is_loading(const struct inf_model *s)
 
 bool inf_model_is_loaded(const struct inf_model *s)
 {
-	return s->state == INF_MODEL_READY || s->state == INF_MODEL_SUCCEEDED || s->state == INF_MODEL_ABANDONED;
+	return s->state == INF_MODEL_READY || s->state == INF_MODEL_SUPERSEDED || s->state == INF_MODEL_ABANDONED;
 }
 
 struct inf_model *inf_model_new(const struct inf_queues *queues, const struct inf_model_events *events,
@@ -124,7 +124,7 @@ struct inf_model *inf_model_unref(struct inf_model *s)
 		return NULL;
 	free_frames(s);
 	inf_model_unref(s->successor);
-	s->events->release(s->events->self, s->program, s->plan, lasting_bytes(s), s->gone, s->gone_arg);
+	s->events->free_later(s->events->self, s->program, s->plan, lasting_bytes(s), s->gone, s->gone_arg);
 	pthread_mutex_destroy(&s->frames_lock);
 	et_list_remove(&s->node);
 	free(s->tasks);
@@ -397,7 +397,7 @@ static void poll_loading(struct inf_model *s)
 		post_tasks(s, INF_MODEL_TASK_RELEASE);
 		return;
 	}
-	s->events->release(s->events->self, s->program, s->plan, lasting_bytes(s), NULL, NULL);
+	s->events->free_later(s->events->self, s->program, s->plan, lasting_bytes(s), NULL, NULL);
 	s->program = NULL;
 	s->plan = NULL;
 	s->info = NULL;

@@ -4,18 +4,18 @@
  * It holds the Program and the Plan, the frames that runs borrow, and the statistics. The repository makes it and
  * decides when it is unloaded.
  *
- *     LOADING    being read, compiled, and prepared on a worker of each queue
- *     FAILING    the load has failed; workers still give back the instances that they made
- *     FAILED     `failure` and `reason` say why
- *     READY      new Methods may be opened; the other workers prepare it, each before it takes another request
- *     SUCCEEDED  loaded, but another variant runs better: the successor gets new clients and stateless Methods
- *     ABANDONED  loaded, but its backend was given up: requests fail, and its Methods move to the successor, if any
- *     UNLOADING  no new Methods or requests; ends when the running requests have ended
- *     UNLOADED   instances and frames are gone; the Plan is freed with the last Method
+ *     LOADING     being read, compiled, and prepared on a worker of each queue
+ *     FAILING     the load has failed; workers still give back the instances that they made
+ *     FAILED      `failure` and `reason` say why
+ *     READY       new Methods may be opened; the other workers prepare it, each before it takes another request
+ *     SUPERSEDED  loaded, but another variant runs better: the successor gets new clients and stateless Methods
+ *     ABANDONED   loaded, but its backend was given up: requests fail, and its Methods move to the successor, if any
+ *     UNLOADING   no new Methods or requests; ends when the running requests have ended
+ *     UNLOADED    instances and frames are gone; the Plan is freed with the last Method
  *
- *     LOADING -> READY | FAILING | FAILED         FAILING -> FAILED
- *     READY -> SUCCEEDED | ABANDONED              SUCCEEDED -> READY | ABANDONED        ABANDONED -> READY
- *     READY, SUCCEEDED, ABANDONED -> UNLOADING    UNLOADING -> UNLOADED
+ *     LOADING -> READY | FAILING | FAILED          FAILING -> FAILED
+ *     READY -> SUPERSEDED | ABANDONED              SUPERSEDED -> READY | ABANDONED       ABANDONED -> READY
+ *     READY, SUPERSEDED, ABANDONED -> UNLOADING    UNLOADING -> UNLOADED
  *
  * Loop thread only, except for the calls marked otherwise. */
 #ifndef DAEMON_MODEL_MODEL_H
@@ -38,7 +38,7 @@ enum inf_model_state {
 	INF_MODEL_FAILING,
 	INF_MODEL_FAILED,
 	INF_MODEL_READY,
-	INF_MODEL_SUCCEEDED,
+	INF_MODEL_SUPERSEDED,
 	INF_MODEL_ABANDONED,
 	INF_MODEL_UNLOADING,
 	INF_MODEL_UNLOADED,
@@ -67,9 +67,10 @@ struct inf_model_events {
 	/* Whether the model fits into the memory budget, now that the instances of a worker of each queue are measured;
 	 * else a sentence in @reason, of @room bytes. NULL: always. */
 	bool (*has_room)(void *self, const struct inf_model *model, char *reason, size_t room);
-	/* Take over references that may be the last ones, because freeing a large model takes long. Either may be NULL.
-	 * They hold @n_bytes. gone(arg) is called on the loop when they are freed; NULL is fine. */
-	void (*release)(void *self, struct et_program *program, struct et_plan *plan, uint64_t n_bytes,
+	/* Take over a reference to @program and one to @plan, and drop them later beside the loop: they may be the last
+	 * ones, and freeing a large model takes long. Either may be NULL. @n_bytes is the memory that they keep. When
+	 * they are dropped, gone(arg) is called on the loop; @gone may be NULL. */
+	void (*free_later)(void *self, struct et_program *program, struct et_plan *plan, uint64_t n_bytes,
 		void (*gone)(void *arg), void *arg);
 };
 
@@ -107,7 +108,8 @@ struct inf_model {
 		uint64_t n_bytes, n_single_core_bytes;
 	} *tasks;
 	enum inf_model_task_kind task_kind; /* constant while a task is left, so that workers may read it */
-	_Atomic(uint32_t) n_tasks_left;     /* the last task to end notifies, and each one that prepared */
+	/* Tasks that have not ended. The last one to end calls events->notify; each PREPARE task does so, too. */
+	_Atomic(uint32_t) n_tasks_left;
 
 	pthread_mutex_t frames_lock;
 	struct inf_frame_entry {
@@ -120,7 +122,8 @@ struct inf_model {
 
 	_Atomic(uint32_t) n_jobs;  /* requests in flight; the last one to end while UNLOADING notifies */
 	_Atomic(uint32_t) n_stuck; /* of those, requests that were given up while a worker still runs them */
-	/* Whether a client gets it that names no version, no method, no backend. */
+	/* Whether the model is the answer to an open request that leaves out the version (is_newest), the method
+	 * (is_default_method), or the backend (is_preferred). */
 	bool is_newest, is_default_method, is_preferred;
 	/* The folder has other files by now: its clients keep it, new clients do not get it. A later look may find
 	 * the files again (replaced.c). */
@@ -138,8 +141,8 @@ struct inf_model {
 	uint32_t n_sharing;          /* of those, Methods that share the state of another one */
 	uint64_t last_used_ns;       /* when the last Method was closed */
 	struct inf_model *successor; /* the variant that its Methods move to: a reference; NULL: none. See fallback.h */
-	uint64_t keep_alive_ns;
-	bool is_pinned;
+	uint64_t keep_alive_ns;      /* how long it stays loaded after its last Method was closed */
+	bool is_pinned;              /* it stays loaded without Methods, until an administrator unloads it */
 	struct inf_run_stats stats;
 };
 
@@ -156,7 +159,7 @@ struct inf_model *inf_model_unref(struct inf_model *model);
 void inf_model_set_state(struct inf_model *model, enum inf_model_state state);
 /* LOADING or FAILING: events->loaded is still to come. */
 bool inf_model_is_loading(const struct inf_model *model);
-/* READY, SUCCEEDED or ABANDONED: its Methods exist and their requests are admitted. */
+/* READY, SUPERSEDED or ABANDONED: its Methods exist and their requests are admitted. */
 bool inf_model_is_loaded(const struct inf_model *model);
 
 /* The Plan is made: prepare it on every worker. @program and @plan are taken over.
@@ -172,8 +175,9 @@ void inf_model_unload(struct inf_model *model);
 bool inf_model_needs_worker(const struct inf_model *model, uint32_t queue, uint32_t worker);
 /* See whether tasks or running requests have ended; calls events. */
 void inf_model_poll(struct inf_model *model);
-/* Before each segment of a run, on the worker's thread: see that the worker has its instances. It has, except for a
- * worker that had no memory for them when it was to prepare the model: it tries again here. */
+/* Make the worker's instances of the model if it has none, for one core or for all cores. Call it before each segment
+ * of a run, on the worker's thread. Usually there is nothing to do, because the worker has prepared the model already.
+ * A worker that lacked the memory for that tries again here. */
 enum et_status inf_model_prepare_worker(struct inf_model *model, struct inf_worker *worker, bool is_all_cores,
 	struct et_diag *diag);
 

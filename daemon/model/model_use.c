@@ -10,7 +10,7 @@
 static uint64_t frame_bytes(const struct et_plan_info *info)
 {
 	uint64_t n = info->n_activation_bytes;
-	et_add_up(&n, info->n_frame_bytes);
+	et_add_up(&n, info->n_value_table_bytes);
 	return n;
 }
 
@@ -28,7 +28,7 @@ struct inf_model_use inf_model_estimate_use(const struct inf_queues *queues, con
 	et_add_up(&use.n_file, inf_data_ids_n_bytes(data));
 	et_add_up(&use.n_prepared, info->n_plan_bytes);
 	et_add_up(&use.n_prepared, info->n_delegate_bytes);
-	et_add_up(&use.n_prepared, info->n_constant_copies);
+	et_add_up(&use.n_prepared, info->n_copied_constant_bytes);
 	return use;
 }
 

@@ -142,7 +142,7 @@ struct inf_model *inf_repository_find_ready(struct inf_repository *r, const char
 {
 	for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
 		struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
-		if ((s->state == INF_MODEL_READY || s->state == INF_MODEL_SUCCEEDED) && strcmp(s->model, model) == 0 &&
+		if ((s->state == INF_MODEL_READY || s->state == INF_MODEL_SUPERSEDED) && strcmp(s->model, model) == 0 &&
 			!s->is_uploaded && !s->is_replaced && (!version[0] || strcmp(s->version, version) == 0) &&
 			(!method[0] || strcmp(s->method, method) == 0))
 			return s;

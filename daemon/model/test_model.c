@@ -139,14 +139,14 @@ static void notify(void *whom)
 	pthread_mutex_unlock(&lock);
 }
 
-static void release(void *self, struct et_program *program, struct et_plan *plan, uint64_t n_bytes,
+static void free_later(void *self, struct et_program *program, struct et_plan *plan, uint64_t n_bytes,
 	void (*gone)(void *arg), void *arg)
 {
 	et_plan_unref(plan);
 	et_program_unref(program);
 }
 
-static const struct inf_model_events events = { NULL, loaded, unloaded, notify, NULL, NULL, release };
+static const struct inf_model_events events = { NULL, loaded, unloaded, notify, NULL, NULL, free_later };
 
 static enum inf_segment_end run(void *self, struct inf_item *item, struct inf_worker *worker)
 {
@@ -480,7 +480,7 @@ static void illegal_moves_are_refused(void **state)
 /* A loaded model stays loaded when its backend is given up or another variant succeeds it, and can be unloaded. */
 static void loaded_states_come_back(void **state)
 {
-	static const enum inf_model_state moves[] = { INF_MODEL_SUCCEEDED, INF_MODEL_READY, INF_MODEL_SUCCEEDED,
+	static const enum inf_model_state moves[] = { INF_MODEL_SUPERSEDED, INF_MODEL_READY, INF_MODEL_SUPERSEDED,
 		INF_MODEL_ABANDONED, INF_MODEL_READY, INF_MODEL_ABANDONED };
 	begin();
 	poll_until(INF_MODEL_READY);
@@ -489,7 +489,7 @@ static void loaded_states_come_back(void **state)
 		assert_int_equal(model->state, moves[i]);
 		assert_true(inf_model_is_loaded(model));
 	}
-	inf_model_set_state(model, INF_MODEL_SUCCEEDED); /* it has lost its backend */
+	inf_model_set_state(model, INF_MODEL_SUPERSEDED); /* it has lost its backend */
 	assert_int_equal(model->state, INF_MODEL_ABANDONED);
 	until_tasks_end();
 	inf_model_unload(model);

@@ -315,7 +315,7 @@ struct inf_item *inf_pool_take_expired(struct inf_pool *pool, uint64_t *ret_next
 	return item;
 }
 
-void inf_pool_end_of_stream_item(struct inf_pool *pool, struct inf_item *item)
+void inf_pool_stream_item_ended(struct inf_pool *pool, struct inf_item *item)
 {
 	uint64_t now_ns = et_platform_now_ns(NULL);
 	pthread_mutex_lock(&pool->lock);
@@ -384,7 +384,7 @@ void inf_pool_check(struct inf_pool *pool,
 	inf_pool_unlock(pool);
 }
 
-void inf_pool_loosen(struct inf_pool *pool, uint64_t after_ns)
+void inf_pool_share_cores(struct inf_pool *pool, uint64_t after_ns)
 {
 	uint64_t now_ns = et_platform_now_ns(NULL);
 	pthread_mutex_lock(&pool->lock);

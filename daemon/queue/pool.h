@@ -34,7 +34,8 @@ struct inf_pool_options {
 	uint32_t first_worker; /* the worker_index of its first thread set in a Plan */
 	uint32_t n_workers;
 	bool has_all_cores; /* the first worker has a thread set over all cores */
-	uint64_t age_ns, spin_ns;
+	uint64_t age_ns;    /* a request that waited this long goes next, whatever its priority: see inf_sched_take */
+	uint64_t spin_ns;   /* how long an idle worker polls for more work before it sleeps */
 	const struct et_registry *registry;
 	const struct et_log *log;
 	const struct et_allocator *allocator;
@@ -54,7 +55,7 @@ uint32_t inf_pool_n_plan_workers(const struct inf_pool *pool);
 /* For its constant members: the worker's thread uses the others. */
 struct inf_worker *inf_pool_worker(struct inf_pool *pool, uint32_t worker);
 
-/* Put @item, whose owner is no queue, into the queue. Any thread. */
+/* Put @item into this queue. It must not be in any queue (its owner is NULL). Any thread. */
 void inf_pool_submit(struct inf_pool *pool, struct inf_item *item);
 /* The same, but if nothing else waits and a worker is idle, run @item on the caller's thread in that worker's place,
  * which spares waking the worker: for requests that take less time than that. A longer request is interrupted after a
@@ -68,15 +69,17 @@ bool inf_pool_remove(struct inf_pool *pool, struct inf_item *item);
  * (UINT64_MAX: not before another submit). It covers running requests too, because these may wait again by then, in
  * this queue or in another one. Any thread. */
 struct inf_item *inf_pool_take_expired(struct inf_pool *pool, uint64_t *ret_next_ns);
-/* A stateful Method's request that began on this queue has ended on another one. Any thread. */
-void inf_pool_end_of_stream_item(struct inf_pool *pool, struct inf_item *item);
+/* Tell the pool that a stateful Method's request has ended on another queue. Its stream begins on this queue, and the
+ * next request of the stream waits here for it. Any thread. */
+void inf_pool_stream_item_ended(struct inf_pool *pool, struct inf_item *item);
 /* If one of its workers waits for a delegate's part of @run, ask the delegate to end it early. Any thread. */
 void inf_pool_cancel(struct inf_pool *pool, struct et_run *run);
 
 /* Have @worker run @task before it takes another request. @task is the worker's until its run is called. Loop thread
  * only. */
 void inf_pool_post(struct inf_pool *pool, uint32_t worker, struct inf_task *task);
-/* Take @task back if the worker has not begun it. Whether it was taken back. Loop thread only. */
+/* Withdraw @task, which was posted to @worker. True: it is the caller's again. False: the worker runs it, or has run
+ * it. Loop thread only. */
 bool inf_pool_take_back(struct inf_pool *pool, uint32_t worker, struct inf_task *task);
 
 struct inf_pool_stats {
@@ -89,8 +92,8 @@ void inf_pool_stats(struct inf_pool *pool, struct inf_pool_stats *ret_stats);
  * and take references. Loop thread only. */
 void inf_pool_check(struct inf_pool *pool,
 	void (*look)(void *self, struct inf_item *item, uint32_t worker, uint64_t since_ns), void *self);
-/* If a request has all cores and has been in one instruction for @after_ns while others wait, let the others start
- * beside it. Loop thread only, after inf_pool_check. */
-void inf_pool_loosen(struct inf_pool *pool, uint64_t after_ns);
+/* If a request has all cores, and has been in one instruction for longer than @after_ns while other requests wait, let
+ * these start beside it. Loop thread only, after inf_pool_check. */
+void inf_pool_share_cores(struct inf_pool *pool, uint64_t after_ns);
 
 #endif

@@ -209,11 +209,11 @@ struct kept {
 	int n_kept, n_found;
 };
 
-static enum et_status find_kept(void *self, const char *variant, const uint8_t **ret_bytes, size_t *ret_n_bytes,
+static enum et_status find_kept(void *self, const char *key, const uint8_t **ret_bytes, size_t *ret_n_bytes,
 	void **ret_handle)
 {
 	struct kept *kept = self;
-	assert_string_equal(variant, "made by a test");
+	assert_string_equal(key, "made by a test");
 	if (!kept->n_bytes)
 		return ET_E_NOT_FOUND;
 	*ret_bytes = (const uint8_t *)kept->bytes;
@@ -228,7 +228,7 @@ static void release_kept(void *self, void *handle)
 	((struct kept *)self)->n_found++;
 }
 
-static enum et_status keep_pieces(void *self, const char *variant, const struct et_store_piece *pieces, size_t n_pieces,
+static enum et_status keep_pieces(void *self, const char *key, const struct et_store_piece *pieces, size_t n_pieces,
 	struct et_diag *diag)
 {
 	struct kept *kept = self;

@@ -523,7 +523,8 @@ static enum et_status new_instance(struct inferd_delegate_instance **ret_instanc
 	instance->runtimes = ET_POOL_NEW_ARRAY(&instance->pool, xnn_runtime_t, model->partitions.n_partitions);
 	instance->memory = ET_POOL_NEW_ARRAY(&instance->pool, void *, payload->n_values);
 	instance->offsets = ET_POOL_NEW_ARRAY(&instance->pool, size_t, model->partitions.n_boundaries);
-	instance->externals = ET_POOL_NEW_ARRAY(&instance->pool, struct xnn_external_value, model->partitions.n_outer);
+	instance->externals = ET_POOL_NEW_ARRAY(&instance->pool, struct xnn_external_value,
+		model->partitions.n_xnnpack_args);
 	instance->shapes = ET_POOL_NEW_ARRAY(&instance->pool, struct et_xnn_shape, payload->n_values);
 	instance->ids = ET_POOL_NEW_ARRAY(&instance->pool, uint32_t, payload->n_values);
 	bool may_be_cut = et_xnn_may_be_cut(payload);

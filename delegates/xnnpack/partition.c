@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Cutting a payload at its overrides.
  *
- * Nodes keep their order. Each run of nodes that XNNPACK does becomes a graph: copies of the nodes and of the values
+ * Nodes keep their order. Consecutive nodes that XNNPACK computes become a graph: copies of the nodes and of the values
  * that they name. A value from outside is an input of the graph, a value that is read outside is an output. To
  * subgraph.c such a graph is a payload like any other. A payload without overrides is one partition, itself.
  *
@@ -31,8 +31,8 @@ struct cut {
 	uint32_t *partition_of;                   /* one for each node */
 	uint32_t *last;                           /* one for each value: the last partition that reads it, or NONE */
 	uint32_t *local;                          /* one for each value: its index in the graph at hand, or NONE */
-	uint32_t *over;                           /* one for each value: the value it may be written over, or NONE */
-	bool *is_under;                           /* one for each value: another may be written over it */
+	uint32_t *written_over;                   /* one for each value: the value it may be written over, or NONE */
+	bool *is_overwritten;                     /* one for each value: another may be written over it */
 	bool *is_along;                           /* one for each node: the override below does it along */
 	bool is_required_only;                    /* overrides are used only where XNNPACK cannot do the node */
 	bool has_required;                        /* there is a node that XNNPACK cannot do */
@@ -59,7 +59,7 @@ static enum et_status leave_whole(struct et_xnn_partitions *partitions, const st
 	if (!partition)
 		return no_memory(diag);
 	*partition = (struct et_xnn_partition){ .graph = payload };
-	*partitions = (struct et_xnn_partitions){ .partitions = partition, .n_partitions = 1, .n_outer = n };
+	*partitions = (struct et_xnn_partitions){ .partitions = partition, .n_partitions = 1, .n_xnnpack_args = n };
 	return ET_OK;
 }
 
@@ -156,7 +156,7 @@ static bool is_boundary(const struct cut *cut, uint32_t value)
 {
 	uint32_t last = cut->last[value], first = partition_of_value(cut, value);
 	return first != ET_XNN_NONE && last != ET_XNN_NONE && !is_argument(cut, value) &&
-	       (last > first || cut->is_under[value]);
+	       (last > first || cut->is_overwritten[value]);
 }
 
 static bool is_float(const struct et_xnn_value *value)
@@ -166,7 +166,7 @@ static bool is_float(const struct et_xnn_value *value)
 
 /* The input that a value may be written over, because no other node reads that input; or NONE. XNNPACK writes over
  * inputs of these nodes, too, within its own memory. */
-static uint32_t find_over(const struct cut *cut, uint32_t value)
+static uint32_t find_written_over(const struct cut *cut, uint32_t value)
 {
 	const struct et_xnn_payload *payload = cut->payload;
 	const struct et_xnn_value *to = &payload->values[value];
@@ -186,21 +186,21 @@ static uint32_t find_over(const struct cut *cut, uint32_t value)
 }
 
 /* Go from the last node to the first: a value that is written over becomes a boundary tensor, too. */
-static void find_overs(struct cut *cut)
+static void find_all_written_over(struct cut *cut)
 {
 	const struct et_xnn_payload *payload = cut->payload;
 	for (uint32_t i = 0; i < payload->n_values; i++) {
-		cut->over[i] = ET_XNN_NONE;
-		cut->is_under[i] = false;
+		cut->written_over[i] = ET_XNN_NONE;
+		cut->is_overwritten[i] = false;
 	}
 	for (uint32_t i = payload->n_nodes; i-- > 0;) {
 		const struct et_xnn_node *node = &payload->nodes[i];
 		uint32_t out = node->outputs[0];
 		if (is_idle(cut, i) || payload->values[out].producer != i || !is_boundary(cut, out))
 			continue;
-		uint32_t over = cut->over[out] = find_over(cut, out);
+		uint32_t over = cut->written_over[out] = find_written_over(cut, out);
 		if (over != ET_XNN_NONE)
-			cut->is_under[over] = true;
+			cut->is_overwritten[over] = true;
 	}
 }
 
@@ -217,7 +217,7 @@ static uint32_t count_boundaries(struct cut *cut)
 			if (node->inputs[j] != ET_XNN_NONE)
 				cut->last[node->inputs[j]] = cut->partition_of[i];
 	}
-	find_overs(cut);
+	find_all_written_over(cut);
 	for (uint32_t i = 0; i < payload->n_values; i++) {
 		const struct et_xnn_value *value = &payload->values[i];
 		if (!is_boundary(cut, i))
@@ -236,7 +236,7 @@ static uint32_t count_boundaries(struct cut *cut)
 struct copy {
 	struct et_xnn_payload *graph;
 	uint32_t *inputs, *outputs; /* the graph's, by local index */
-	uint32_t *whole;            /* the payload's index of each local value */
+	uint32_t *whole;            /* the index in the whole payload of each local value */
 	uint32_t partition;
 };
 
@@ -378,7 +378,7 @@ static enum et_status cut_up(struct et_xnn_partitions *partitions, struct cut *c
 		enum et_status status = copy_graph(cut, partition, begin, end, diag);
 		if (status != ET_OK)
 			return status;
-		made.n_outer += partition->graph->n_externs;
+		made.n_xnnpack_args += partition->graph->n_externs;
 	}
 	for (uint32_t i = 0; i < payload->n_values; i++) {
 		if (!is_boundary(cut, i))
@@ -386,8 +386,8 @@ static enum et_status cut_up(struct et_xnn_partitions *partitions, struct cut *c
 		cut->local[i] = made.n_boundaries;
 		made.boundaries[made.n_boundaries++] = (struct et_xnn_boundary){
 			.value = i,
-			.over = ET_XNN_NONE,
-			.under = ET_XNN_NONE,
+			.written_over = ET_XNN_NONE,
+			.overwritten_by = ET_XNN_NONE,
 			.first = partition_of_value(cut, i),
 			.last = cut->last[i],
 			.is_rows = payload->values[i].quant == ET_XNN_QUANT_ROW,
@@ -395,11 +395,11 @@ static enum et_status cut_up(struct et_xnn_partitions *partitions, struct cut *c
 		};
 	}
 	for (uint32_t i = 0; i < made.n_boundaries; i++) {
-		uint32_t over = cut->over[made.boundaries[i].value];
+		uint32_t over = cut->written_over[made.boundaries[i].value];
 		if (over == ET_XNN_NONE)
 			continue;
-		made.boundaries[i].over = cut->local[over];
-		made.boundaries[cut->local[over]].under = i;
+		made.boundaries[i].written_over = cut->local[over];
+		made.boundaries[cut->local[over]].overwritten_by = i;
 	}
 	*partitions = made;
 	return ET_OK;
@@ -444,12 +444,13 @@ enum et_status et_xnn_partitions_make(struct et_xnn_partitions *ret_partitions, 
 		.partition_of = ET_POOL_NEW_ARRAY(&scratch, uint32_t, payload->n_nodes),
 		.last = ET_POOL_NEW_ARRAY(&scratch, uint32_t, payload->n_values),
 		.local = ET_POOL_NEW_ARRAY(&scratch, uint32_t, payload->n_values),
-		.over = ET_POOL_NEW_ARRAY(&scratch, uint32_t, payload->n_values),
-		.is_under = ET_POOL_NEW_ARRAY(&scratch, bool, payload->n_values),
+		.written_over = ET_POOL_NEW_ARRAY(&scratch, uint32_t, payload->n_values),
+		.is_overwritten = ET_POOL_NEW_ARRAY(&scratch, bool, payload->n_values),
 		.is_along = ET_POOL_NEW_ARRAY(&scratch, bool, payload->n_nodes),
 	};
 	enum et_status status;
-	if (cut.overrides && cut.partition_of && cut.last && cut.local && cut.over && cut.is_under && cut.is_along) {
+	if (cut.overrides && cut.partition_of && cut.last && cut.local && cut.written_over && cut.is_overwritten &&
+		cut.is_along) {
 		uint32_t n_boundaries = 0, n_partitions = plan_cut(&cut, &n_boundaries);
 		if (n_partitions)
 			status = cut_up(ret_partitions, &cut, n_partitions, n_boundaries, diag);
@@ -484,19 +485,20 @@ static size_t size_of(const struct et_xnn_boundary *boundary, const struct et_xn
 }
 
 /* Whether boundary tensor @i is written over another one: with these shapes the sizes may differ. */
-static bool is_over(const struct et_xnn_partitions *partitions, const struct et_xnn_shape *shapes, uint32_t i)
+static bool is_written_over(const struct et_xnn_partitions *partitions, const struct et_xnn_shape *shapes, uint32_t i)
 {
 	const struct et_xnn_boundary *boundary = &partitions->boundaries[i];
-	return boundary->over != ET_XNN_NONE &&
+	return boundary->written_over != ET_XNN_NONE &&
 	       et_xnn_n_elements(&shapes[boundary->value]) ==
-		       et_xnn_n_elements(&shapes[partitions->boundaries[boundary->over].value]);
+		       et_xnn_n_elements(&shapes[partitions->boundaries[boundary->written_over].value]);
 }
 
 /* The last partition that needs the memory of boundary tensor @i, or of those that are written over it. */
 static uint32_t last_of(const struct et_xnn_partitions *partitions, const struct et_xnn_shape *shapes, uint32_t i)
 {
-	uint32_t under = partitions->boundaries[i].under;
-	for (; under != ET_XNN_NONE && is_over(partitions, shapes, under); under = partitions->boundaries[i].under)
+	uint32_t under = partitions->boundaries[i].overwritten_by;
+	for (; under != ET_XNN_NONE && is_written_over(partitions, shapes, under);
+		under = partitions->boundaries[i].overwritten_by)
 		i = under;
 	return partitions->boundaries[i].last;
 }
@@ -535,7 +537,7 @@ bool et_xnn_partitions_plan(const struct et_xnn_partitions *partitions, const st
 	size_t most = 0;
 	uint32_t n_places = 0;
 	for (uint32_t i = 0; i < partitions->n_boundaries; i++)
-		if (!is_over(partitions, shapes, i))
+		if (!is_written_over(partitions, shapes, i))
 			order[n_places++] = i;
 	for (uint32_t n = 0; n < n_places; n++) {
 		uint32_t largest = n;
@@ -550,9 +552,9 @@ bool et_xnn_partitions_plan(const struct et_xnn_partitions *partitions, const st
 			return false;
 	}
 	for (uint32_t n = 0; n < n_places; n++)
-		for (uint32_t at = order[n], under = partitions->boundaries[at].under;
-			under != ET_XNN_NONE && is_over(partitions, shapes, under);
-			at = under, under = partitions->boundaries[at].under)
+		for (uint32_t at = order[n], under = partitions->boundaries[at].overwritten_by;
+			under != ET_XNN_NONE && is_written_over(partitions, shapes, under);
+			at = under, under = partitions->boundaries[at].overwritten_by)
 			offsets[under] = offsets[at];
 	*ret_bytes = most;
 	return true;

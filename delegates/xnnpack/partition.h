@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A payload's nodes in partitions that run one after the other. A partition is a graph for XNNPACK, with a runtime
- * of its own, or one override. */
+/* A payload's nodes in partitions, which run one after the other. A partition is a sequence of consecutive nodes that
+ * are executed together: one graph for XNNPACK with a runtime of its own, or one override. */
 #ifndef DELEGATES_XNNPACK_PARTITION_H
 #define DELEGATES_XNNPACK_PARTITION_H
 
@@ -12,7 +12,7 @@ struct et_xnn_partition {
 	const struct et_xnn_node *node;
 	const void *packed; /* the override's packed weights, set by model.c */
 	/* XNNPACK's partition. */
-	const struct et_xnn_payload *graph; /* these nodes and their values alone; or the whole payload itself */
+	const struct et_xnn_payload *graph; /* a copy of these nodes and their values; or the payload itself */
 };
 
 /* A boundary tensor: a value that one partition writes and other partitions read. It needs memory from the first of
@@ -20,11 +20,11 @@ struct et_xnn_partition {
  * element by element, by its only reader: both lie in the same memory then. */
 struct et_xnn_boundary {
 	uint32_t value;
-	uint32_t over;        /* the boundary tensor that it is written over if both have the same size, or NONE */
-	uint32_t under;       /* the boundary tensor that is written over it, or NONE */
-	uint32_t first, last; /* partitions */
-	bool is_rows;         /* rows quantized at run time, in the layout of gemm_qs8.h */
-	uint8_t n_bytes;      /* of an element; not for rows */
+	uint32_t written_over;   /* the boundary tensor that it is written over if both have the same size, or NONE */
+	uint32_t overwritten_by; /* the boundary tensor that is written over it, or NONE */
+	uint32_t first, last;    /* the partition that writes it, and the last one that reads it */
+	bool is_rows;            /* rows quantized at run time, in the layout of gemm_qs8.h */
+	uint8_t n_bytes;         /* of an element; not for rows */
 };
 
 /* Immutable; everything lives in the pool. */
@@ -33,7 +33,7 @@ struct et_xnn_partitions {
 	uint32_t n_partitions; /* at least one */
 	struct et_xnn_boundary *boundaries;
 	uint32_t n_boundaries;
-	uint32_t n_outer; /* inputs and outputs of all XNNPACK's graphs together */
+	uint32_t n_xnnpack_args; /* inputs and outputs of all graphs for XNNPACK together */
 };
 
 /* Cut @payload, whose shapes are known, into partitions, and set is_overridden of its nodes. The payload must
@@ -54,7 +54,10 @@ static inline uint32_t et_xnn_partition_id(const struct et_xnn_partition *partit
 	return partition->graph->values[et_xnn_partition_value(partition, i)].external_id;
 }
 
-/* The payload's index of the @i-th argument, in the shape that XNNPACK sees. */
+/* The payload's index of the @i-th argument, in the shape that XNNPACK sees.
+ * The graph of a cut payload is a copy, whose values have other indexes: `whole` has the index that each of them has in
+ * the whole payload. If the graph is the payload itself (`whole` is NULL), an argument that is reshaped by a view has
+ * two values: the argument, and `seen_as`, which lies in the same memory and has the shape that XNNPACK knows. */
 static inline uint32_t et_xnn_partition_outer(const struct et_xnn_partition *partition, uint32_t i)
 {
 	uint32_t value = et_xnn_partition_value(partition, i), seen_as = partition->graph->values[value].seen_as;

@@ -496,8 +496,8 @@ static void write_over(struct et_xnn_boundary *boundaries, struct et_xnn_shape *
 	struct et_xnn_boundary *over = &boundaries[i - 1], *boundary = &boundaries[i];
 	if (how == 0 || boundary->first < over->first)
 		return;
-	boundary->over = i - 1;
-	over->under = i;
+	boundary->written_over = i - 1;
+	over->overwritten_by = i;
 	over->last = boundary->first;
 	shapes[i].dims[0] = shapes[i - 1].dims[0] + (how == 1);
 }
@@ -505,8 +505,9 @@ static void write_over(struct et_xnn_boundary *boundaries, struct et_xnn_shape *
 /* The first boundary tensor of a chain that are written over one another and ends with @i. */
 static uint32_t first_of(const struct et_xnn_boundary *boundaries, const struct et_xnn_shape *shapes, uint32_t i)
 {
-	while (boundaries[i].over != ET_XNN_NONE && shapes[boundaries[i].over].dims[0] == shapes[i].dims[0])
-		i = boundaries[i].over;
+	while (boundaries[i].written_over != ET_XNN_NONE &&
+		shapes[boundaries[i].written_over].dims[0] == shapes[i].dims[0])
+		i = boundaries[i].written_over;
 	return i;
 }
 

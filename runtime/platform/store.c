@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A store in a folder: data that delegates made from a program, one file per variant, found again by the program's
+/* A store in a folder: data that delegates made from a program, one file per key, found again by the program's
  * contents.
  *
  * A program is identified by the SHA-256 of its bytes; with data files, by the SHA-256 of all files' digests. A file's
@@ -7,7 +7,7 @@
  * (store_folder.c), so no load reads the whole file for it, and programs that share a data file share its digest. If
  * the digest of one of the files is not known, find answers that nothing was saved.
  *
- *     header   magic, version, its own length, the digest, the variant, length and checksum of the body, and
+ *     header   magic, version, its own length, the digest, the key, length and checksum of the body, and
  *              a checksum of the header
  *     body     the saved bytes, from ET_STORE_ALIGNMENT on
  *
@@ -44,8 +44,8 @@ struct header {
 	uint32_t version, n_header;
 	uint8_t digest[ET_SHA256_BYTES];
 	uint64_t n_body, body_checksum;
-	char variant[ET_STORE_MAX_VARIANT + 1]; /* padded with zeros */
-	uint64_t checksum;                      /* over all members above */
+	char key[ET_STORE_MAX_KEY + 1]; /* padded with zeros */
+	uint64_t checksum;              /* over all members above */
 };
 static_assert(sizeof(struct header) == 16 + 32 + 16 + 256 + 8, "no padding in a header");
 
@@ -86,13 +86,13 @@ static void program_record_name(char ret_name[ET_STORE_NAME], const struct et_pl
 	et_store_name(ret_name, digest, ".program");
 }
 
-static void saved_name(char ret_name[ET_STORE_NAME], const uint8_t digest[ET_SHA256_BYTES], const char *variant)
+static void saved_name(char ret_name[ET_STORE_NAME], const uint8_t digest[ET_SHA256_BYTES], const char *key)
 {
 	struct sha256_ctx sha;
 	uint8_t both[ET_SHA256_BYTES];
 	sha256_init(&sha);
 	sha256_update(&sha, ET_SHA256_BYTES, digest);
-	sha256_update(&sha, strlen(variant), (const uint8_t *)variant);
+	sha256_update(&sha, strlen(key), (const uint8_t *)key);
 	sha256_digest(&sha, sizeof(both), both);
 	et_store_name(ret_name, both, ".kept");
 }
@@ -201,8 +201,7 @@ static uint64_t header_checksum(const struct header *header)
 }
 
 /* NULL, or what is wrong with the header. */
-static const char *check_header(const struct header *header, const uint8_t *digest, const char *variant,
-	uint64_t n_file)
+static const char *check_header(const struct header *header, const uint8_t *digest, const char *key, uint64_t n_file)
 {
 	if (header->magic != MAGIC)
 		return "not a file of this store";
@@ -211,8 +210,8 @@ static const char *check_header(const struct header *header, const uint8_t *dige
 	if (header->checksum != header_checksum(header))
 		return "damaged header";
 	if (memcmp(header->digest, digest, ET_SHA256_BYTES) != 0 ||
-		memchr(header->variant, 0, sizeof(header->variant)) == NULL || strcmp(header->variant, variant) != 0)
-		return "for another program or variant";
+		memchr(header->key, 0, sizeof(header->key)) == NULL || strcmp(header->key, key) != 0)
+		return "for another program or key";
 	if (!header->n_body || !et_in_range(ET_STORE_ALIGNMENT, header->n_body, n_file) ||
 		n_file != ET_STORE_ALIGNMENT + header->n_body)
 		return "truncated";
@@ -241,7 +240,7 @@ static bool check_body(struct et_platform_store *store, const char *kept, const 
 
 /* Open and map a saved file. NULL, or what is wrong with it. */
 static const char *open_kept(struct et_platform_store *store, int fd, const char *kept, const uint8_t *digest,
-	const char *variant, struct et_platform_mapping *ret_mapping)
+	const char *key, struct et_platform_mapping *ret_mapping)
 {
 	struct stat st;
 	struct header header;
@@ -249,7 +248,7 @@ static const char *open_kept(struct et_platform_store *store, int fd, const char
 		return "another user may write to it";
 	if (pread(fd, &header, sizeof(header), 0) != (ssize_t)sizeof(header))
 		return "truncated";
-	const char *wrong = check_header(&header, digest, variant, (uint64_t)st.st_size);
+	const char *wrong = check_header(&header, digest, key, (uint64_t)st.st_size);
 	if (wrong)
 		return wrong;
 	if (et_platform_map(ret_mapping, fd, (size_t)st.st_size, false) < 0)
@@ -260,7 +259,7 @@ static const char *open_kept(struct et_platform_store *store, int fd, const char
 	return "damaged";
 }
 
-static enum et_status find(void *self, const char *variant, const uint8_t **ret_bytes, size_t *ret_n_bytes,
+static enum et_status find(void *self, const char *key, const uint8_t **ret_bytes, size_t *ret_n_bytes,
 	void **ret_handle)
 {
 	struct et_store_binding *binding = self;
@@ -269,13 +268,13 @@ static enum et_status find(void *self, const char *variant, const uint8_t **ret_
 	uint8_t digest[ET_SHA256_BYTES];
 	if (!find_digest(binding, false, digest))
 		return ET_E_NOT_FOUND;
-	saved_name(kept, digest, variant);
+	saved_name(kept, digest, key);
 	int fd = openat(store->dir_fd, kept, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT)
 		return ET_E_NOT_FOUND;
 	struct et_platform_mapping *mapping = calloc(1, sizeof(*mapping));
 	const char *wrong = fd < 0    ? strerror(errno)
-			    : mapping ? open_kept(store, fd, kept, digest, variant, mapping)
+			    : mapping ? open_kept(store, fd, kept, digest, key, mapping)
 				      : "no memory";
 	if (fd >= 0)
 		close(fd);
@@ -317,13 +316,13 @@ static int write_all(int fd, const void *bytes, size_t n_bytes, off_t offset)
 }
 
 /* Write header and body to @fd. The checksum is computed from the file's contents. 0, or negative errno. */
-static int write_kept(int fd, const uint8_t *digest, const char *variant, const struct et_store_piece *pieces,
+static int write_kept(int fd, const uint8_t *digest, const char *key, const struct et_store_piece *pieces,
 	size_t n_pieces)
 {
 	struct header header = { .magic = MAGIC, .version = VERSION, .n_header = sizeof(header) };
 	struct et_platform_mapping mapping = { 0 };
 	memcpy(header.digest, digest, ET_SHA256_BYTES);
-	memcpy(header.variant, variant, strlen(variant));
+	memcpy(header.key, key, strlen(key));
 	for (size_t i = 0; i < n_pieces; i++) {
 		int rc = write_all(fd, pieces[i].bytes, pieces[i].n_bytes, (off_t)(ET_STORE_ALIGNMENT + header.n_body));
 		if (rc)
@@ -342,7 +341,7 @@ static int write_kept(int fd, const uint8_t *digest, const char *variant, const 
 	return fsync(fd) < 0 ? -errno : 0;
 }
 
-static enum et_status keep(void *self, const char *variant, const struct et_store_piece *pieces, size_t n_pieces,
+static enum et_status keep(void *self, const char *key, const struct et_store_piece *pieces, size_t n_pieces,
 	struct et_diag *diag)
 {
 	struct et_store_binding *binding = self;
@@ -350,8 +349,8 @@ static enum et_status keep(void *self, const char *variant, const struct et_stor
 	char temporary[ET_STORE_NAME + 40], kept[ET_STORE_NAME];
 	uint8_t digest[ET_SHA256_BYTES];
 	uint64_t n_bytes = ET_STORE_ALIGNMENT;
-	if (strlen(variant) > ET_STORE_MAX_VARIANT)
-		return et_fail(diag, ET_E_INVALID_ARGUMENT, "the variant's name is too long");
+	if (strlen(key) > ET_STORE_MAX_KEY)
+		return et_fail(diag, ET_E_INVALID_ARGUMENT, "the key is too long");
 	for (size_t i = 0; i < n_pieces; i++)
 		n_bytes += pieces[i].n_bytes;
 	if (n_bytes > store->max_bytes)
@@ -364,10 +363,10 @@ static enum et_status keep(void *self, const char *variant, const struct et_stor
 			return et_fail(diag, ET_E_INVALID_STATE,
 				"%s: %s was changed meanwhile; nothing is saved for it", binding->name,
 				i ? "one of its data files" : "the file");
-	saved_name(kept, digest, variant);
+	saved_name(kept, digest, key);
 	int fd = et_store_temporary(store, temporary), rc = fd < 0 ? fd : 0;
 	if (fd >= 0) {
-		rc = write_kept(fd, digest, variant, pieces, n_pieces);
+		rc = write_kept(fd, digest, key, pieces, n_pieces);
 		close(fd);
 		if (!rc && renameat(store->dir_fd, temporary, store->dir_fd, kept) < 0)
 			rc = -errno;

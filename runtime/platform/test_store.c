@@ -104,14 +104,14 @@ static struct et_source open_program(bool is_mapped)
 	return source;
 }
 
-static enum et_status keep_as(const struct et_source *source, const char *variant, uint8_t fill)
+static enum et_status keep_as(const struct et_source *source, const char *key, uint8_t fill)
 {
 	uint8_t *bytes = malloc(N_BODY);
 	struct et_diag diag = { "" };
 	for (size_t i = 0; i < N_BODY; i++)
 		bytes[i] = (uint8_t)(fill + i * 7);
 	struct et_store_piece pieces[] = { { bytes, 1 }, { bytes + 1, 0 }, { bytes + 1, N_BODY - 1 } };
-	enum et_status status = source->store->keep(source->store->self, variant, pieces, 3, &diag);
+	enum et_status status = source->store->keep(source->store->self, key, pieces, 3, &diag);
 	if (status != ET_OK)
 		assert_true(diag.text[0]);
 	free(bytes);
@@ -119,12 +119,12 @@ static enum et_status keep_as(const struct et_source *source, const char *varian
 }
 
 /* The fill byte of what find returns, or -1. */
-static int found_as(const struct et_source *source, const char *variant)
+static int found_as(const struct et_source *source, const char *key)
 {
 	const uint8_t *bytes;
 	size_t n_bytes;
 	void *handle;
-	if (source->store->find(source->store->self, variant, &bytes, &n_bytes, &handle) != ET_OK)
+	if (source->store->find(source->store->self, key, &bytes, &n_bytes, &handle) != ET_OK)
 		return -1;
 	assert_int_equal(n_bytes, N_BODY);
 	assert_int_equal((uintptr_t)bytes % ET_STORE_ALIGNMENT, 0);
@@ -137,34 +137,34 @@ static int found_as(const struct et_source *source, const char *variant)
 	return fill;
 }
 
-static int found_anew(const char *variant)
+static int found_anew(const char *key)
 {
 	struct et_source source = open_program(false);
-	int fill = found_as(&source, variant);
+	int fill = found_as(&source, key);
 	source.release(source.owner);
 	return fill;
 }
 
-static void keep_anew(const char *variant, uint8_t fill)
+static void keep_anew(const char *key, uint8_t fill)
 {
 	struct et_source source = open_program(false);
-	assert_int_equal(keep_as(&source, variant, fill), ET_OK);
+	assert_int_equal(keep_as(&source, key, fill), ET_OK);
 	source.release(source.owner);
 }
 
 static void test_saved_and_found(void **state)
 {
 	for (int is_mapped = 0; is_mapped < 2; is_mapped++) {
-		char variant[16];
-		snprintf(variant, sizeof(variant), "v%d", is_mapped);
+		char key[16];
+		snprintf(key, sizeof(key), "v%d", is_mapped);
 		struct et_source source = open_program(is_mapped);
-		assert_int_equal(found_as(&source, variant), -1);
-		assert_int_equal(keep_as(&source, variant, 1), ET_OK);
-		assert_int_equal(found_as(&source, variant), 1);
+		assert_int_equal(found_as(&source, key), -1);
+		assert_int_equal(keep_as(&source, key, 1), ET_OK);
+		assert_int_equal(found_as(&source, key), 1);
 		assert_int_equal(found_as(&source, "another"), -1);
-		assert_int_equal(keep_as(&source, variant, 2), ET_OK);
+		assert_int_equal(keep_as(&source, key, 2), ET_OK);
 		source.release(source.owner);
-		assert_int_equal(found_anew(variant), 2);
+		assert_int_equal(found_anew(key), 2);
 	}
 	assert_int_equal(f.n_lines, 0);
 	assert_int_equal(count_files(".kept", NULL), 2);
@@ -277,10 +277,10 @@ static void test_foreign_files(void **state)
 	keep_anew("two", 2);
 	assert_int_equal(count_files(".kept", path), 1);
 
-	/* data of another variant */
+	/* data of another key */
 	assert_int_equal(rename(aside, path), 0);
 	assert_int_equal(found_anew("two"), -1);
-	assert_non_null(strstr(f.line, "another program or variant"));
+	assert_non_null(strstr(f.line, "another program or key"));
 	/* a file that others may write */
 	keep_anew("two", 2);
 	assert_int_equal(chmod(path, 0622), 0);

@@ -140,8 +140,8 @@ static void run_suite(struct et_program *program, const struct et_bundle_suite *
 		       "activations %zu, "
 		       "frame %zu, plan %zu bytes; input bound: %d, output bound: %d\n",
 			suite->method, info->n_instructions, suite->n_cases, worst, info->n_state_bytes,
-			info->n_activation_bytes, info->n_frame_bytes, info->n_plan_bytes, info->inputs[0].zero_copy,
-			info->outputs[0].zero_copy);
+			info->n_activation_bytes, info->n_value_table_bytes, info->n_plan_bytes,
+			info->inputs[0].zero_copy, info->outputs[0].zero_copy);
 	}
 	et_frame_free(frame);
 	et_method_free(methods[0]);

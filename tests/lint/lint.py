@@ -97,7 +97,7 @@ LIBRARIES = [
     (r"uv\.h|uv/.*", ["daemon/"]),
     (r"protobuf-c/.*", ["ipc/message.c"]),
     (r".*\.pb-c\.h", ["ipc/message.c"]),
-    (r"systemd/.*", ["daemon/loop/listener.c", "daemon/loop/notify.c", "daemon/log.c"]),
+    (r"systemd/.*", ["daemon/loop/listener.c", "daemon/loop/notify.c"]),
     (r"xnnpack.*|pthreadpool\.h|cpuinfo\.h", ["delegates/xnnpack/"]),
     (r"CL/.*", ["delegates/opencl/"]),
     (r"ini\.h", ["config/"]),

@@ -96,8 +96,9 @@ struct et_xnn_value {
 	uint32_t block_size;
 	uint32_t n_row_dims; /* ROW: the trailing dimensions that share a scale */
 
-	/* Views of arguments (payload_check.c). If XNNPACK knows this argument by another shape, seen_as is the
-	 * value with that shape; that value's stands_for is the argument. NONE: no such. */
+	/* Views of arguments (make_views in payload_check.c). A reshape of an argument is not computed: the argument
+	 * and the reshaped value share their memory, and XNNPACK's graph has only the reshaped one. The argument's
+	 * seen_as is the reshaped value; that value's stands_for is the argument. NONE: it has no such view. */
 	uint32_t seen_as, stands_for;
 
 	uint32_t producer; /* index of the node that writes it; NONE also if no node needs it any more */
@@ -162,7 +163,8 @@ struct et_xnn_payload {
 	uint32_t first_output; /* the lowest argument that is written */
 	/* A bit for each override (overrides/override.c) that is switched off; nodes that need it keep it. */
 	uint32_t overrides_off;
-	/* For the graph of a partition (partition.h): the payload's index of each value. NULL: this is a payload. */
+	/* For a graph that was copied from a part of a payload (partition.h): the index that each of its values has in
+	 * the whole payload. NULL: this is a whole payload. */
 	const uint32_t *whole;
 };
 

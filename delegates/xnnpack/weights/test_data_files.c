@@ -281,7 +281,7 @@ static void test_hostile_files(void **state)
 	must_be_new("first", true);
 	must_be_new("second", true);
 	assert_int_equal(f.n_lines, 2);
-	assert_non_null(strstr(f.line, "another program or variant"));
+	assert_non_null(strstr(f.line, "another program or key"));
 	must_be_kept("first", true);
 
 	assert_int_equal(list_files(".kept", paths, 2), 2);

@@ -17,18 +17,18 @@
 /* A store in memory, for one program. */
 struct memory_store {
 	struct et_store table;
-	char variant[ET_STORE_MAX_VARIANT + 1];
+	char key[ET_STORE_MAX_KEY + 1];
 	uint8_t *bytes;
 	size_t n_bytes;
 	unsigned n_persisted, n_found, n_released;
 	bool is_full;
 };
 
-static enum et_status memory_find(void *self, const char *variant, const uint8_t **ret_bytes, size_t *ret_n_bytes,
+static enum et_status memory_find(void *self, const char *key, const uint8_t **ret_bytes, size_t *ret_n_bytes,
 	void **ret_handle)
 {
 	struct memory_store *store = self;
-	if (!store->bytes || strcmp(store->variant, variant) != 0)
+	if (!store->bytes || strcmp(store->key, key) != 0)
 		return ET_E_NOT_FOUND;
 	store->n_found++;
 	*ret_bytes = store->bytes;
@@ -44,7 +44,7 @@ static void memory_release(void *self, void *handle)
 	store->n_released++;
 }
 
-static enum et_status memory_keep(void *self, const char *variant, const struct et_store_piece *pieces, size_t n_pieces,
+static enum et_status memory_keep(void *self, const char *key, const struct et_store_piece *pieces, size_t n_pieces,
 	struct et_diag *diag)
 {
 	struct memory_store *store = self;
@@ -66,7 +66,7 @@ static enum et_status memory_keep(void *self, const char *variant, const struct 
 	memset(bytes + n, 0, ET_STORE_PADDING);
 	free(store->bytes);
 	store->bytes = bytes;
-	snprintf(store->variant, sizeof(store->variant), "%s", variant);
+	snprintf(store->key, sizeof(store->key), "%s", key);
 	store->n_persisted++;
 	return ET_OK;
 }
@@ -189,7 +189,7 @@ static void test_broken_bodies(void **state)
 		struct memory_store copy = memory_store();
 		name[i] ^= 0x10;
 		struct et_store_piece piece = { store.bytes, n_persisted };
-		assert_int_equal(memory_keep(&copy, store.variant, &piece, 1, NULL), ET_OK);
+		assert_int_equal(memory_keep(&copy, store.key, &piece, 1, NULL), ET_OK);
 		struct et_xnn_weights_stats stats = load_mixture(&copy, bytes, n_bytes, false);
 		assert_true(stats.n_packed > 0);
 		assert_int_equal(copy.n_persisted, 2);
@@ -203,7 +203,7 @@ static void test_broken_bodies(void **state)
 		if (!(row[i].flags & ET_XNN_ROW_OVERRIDE))
 			continue;
 		row[i].n_bytes -= 4;
-		assert_int_equal(memory_keep(&copy, store.variant, &piece, 1, NULL), ET_OK);
+		assert_int_equal(memory_keep(&copy, store.key, &piece, 1, NULL), ET_OK);
 		struct et_xnn_weights_stats stats = load_mixture(&copy, bytes, n_bytes, false);
 		assert_true(stats.n_packed > 0);
 		row[i].n_bytes += 4;
@@ -213,7 +213,7 @@ static void test_broken_bodies(void **state)
 	for (size_t i = 0; i < sizeof(struct et_xnn_packed_header); i++) {
 		struct memory_store copy = memory_store();
 		struct et_store_piece piece = { store.bytes, n_persisted };
-		assert_int_equal(memory_keep(&copy, store.variant, &piece, 1, NULL), ET_OK);
+		assert_int_equal(memory_keep(&copy, store.key, &piece, 1, NULL), ET_OK);
 		copy.bytes[i] ^= 0x80;
 		load_mixture(&copy, bytes, n_bytes, false);
 		free(copy.bytes);
@@ -429,7 +429,7 @@ static void test_multiplied_channels(void **state)
 
 static void test_machine_has_a_name(void **state)
 {
-	char one[ET_STORE_MAX_VARIANT + 1], two[ET_STORE_MAX_VARIANT + 1];
+	char one[ET_STORE_MAX_KEY + 1], two[ET_STORE_MAX_KEY + 1];
 	assert_true(et_xnn_machine(one, sizeof(one)));
 	assert_true(et_xnn_machine(two, sizeof(two)));
 	assert_string_equal(one, two);
