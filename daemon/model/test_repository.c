@@ -219,7 +219,7 @@ static void test_another_method(void **state)
 	struct et_source source;
 	struct et_program *program;
 	struct et_diag diag = { "" };
-	assert_int_equal(et_platform_source_open(&source, TWO_METHODS, NULL, &diag), ET_OK);
+	assert_int_equal(et_platform_source_open(&source, TWO_METHODS, NULL, NULL, &diag), ET_OK);
 	assert_int_equal(et_program_open(&program, &source, NULL, et_platform_allocator(), &diag), ET_OK);
 	assert_true(et_program_method_at(program, 0)->n_operators > 0);
 	assert_int_equal(open_beside(program, true), 0);

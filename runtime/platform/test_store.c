@@ -97,7 +97,7 @@ static struct et_source open_program(bool is_mapped)
 	struct et_source source;
 	struct et_diag diag = { "" };
 	assert_int_equal(is_mapped ? et_platform_source_map(&source, f.program, &diag)
-				   : et_platform_source_open(&source, f.program, NULL, &diag),
+				   : et_platform_source_open(&source, f.program, NULL, NULL, &diag),
 		ET_OK);
 	assert_int_equal(et_platform_store_bind(f.store, &source, NULL, "program", &diag), ET_OK);
 	assert_non_null(source.store);
