@@ -2,8 +2,9 @@
 /* Helper: threads for slow work that would hold up the loop.
  *
  * One own thread does most of the work, piece by piece, taking turns between owners. Work that may block as long as
- * a client likes (reading from the client's own file system, preparing the client's own program) is done by user
- * threads, one piece at a time for each user, so that no user waits for another user's work. */
+ * a client likes (reading from the client's own file system, preparing the client's own program), or as long as a large
+ * file takes (copying a model of the folder), is done by user threads, one piece at a time for each owner (a user, or a
+ * model), so that no owner waits for another owner's work. */
 #ifndef DAEMON_BASE_HELPER_H
 #define DAEMON_BASE_HELPER_H
 

@@ -9,10 +9,11 @@
  * and back to choose when the load has failed, with the reason noted. Any number of opens may wait for one load.
  *
  * Steps that run elsewhere own what they need. An open that is cancelled meanwhile is marked and ends when its step
- * comes back, which a step that has not begun does at once: until then it uses what its user is charged for. A
- * client's own program is inspected and loaded on a thread of its user's: its files may lie in a file system that
- * never answers, and its backend may hang until its load_timeout. Other users' models do not wait for that, nor
- * does memory being freed.
+ * comes back, which a step that has not begun does at once, and a scan before the next piece of a file that it copies:
+ * until then it uses what its user is charged for. A client's own program is inspected and loaded on a thread of its
+ * user's: its files may lie in a file system that never answers, and its backend may hang until its load_timeout. The
+ * files of a model of the folder are inspected on a thread of that model's, because copying them may take hours. Other
+ * users and other models do not wait for that, nor does memory being freed.
  *
  * What must always be true: choose runs on the loop, from the top of a poll or a client's request, and starts no
  * other open; done is called once. A file is the same file if device, inode, size and times are equal: a model
@@ -265,6 +266,15 @@ void inf_opens_model_loaded(void *self, struct inf_model *model)
 
 /* --- scanning ------------------------------------------------------------------------------------- */
 
+/* Whether nobody waits for the scan any more. An is_stopped of struct inf_inspect_options. */
+static bool is_in_vain(void *arg)
+{
+	const struct inf_open_state *state = arg;
+	return atomic_load_explicit(&state->is_cancelled, memory_order_relaxed) ||
+	       atomic_load_explicit(&state->is_unloaded, memory_order_relaxed) ||
+	       atomic_load_explicit(&state->repository->is_closing, memory_order_relaxed);
+}
+
 static void scan_run(struct inf_work *work)
 {
 	struct inf_open_state *state = ET_CONTAINER_OF(work, struct inf_open_state, work);
@@ -281,6 +291,9 @@ static void scan_run(struct inf_work *work)
 		.method = state->method,
 		.options = &state->options,
 		.tenant = state->tenant,
+		.memory_budget = state->memory_budget,
+		.is_stopped = is_in_vain,
+		.arg = state,
 		.counts_others = !state->is_uploaded,
 	};
 	state->scan = atomic_fetch_add_explicit(&state->repository->n_looks, 1, memory_order_relaxed) + 1;
@@ -490,16 +503,31 @@ static bool is_answered_at_once(struct inf_open_state *state, bool must_scan)
 	return s;
 }
 
+/* The turn of a scan of the same model that is on its way; else a new one. */
+static const void *find_turn(const struct inf_open_state *state)
+{
+	const struct inf_repository *r = state->repository;
+	for (const struct et_list_node *node = r->opens.next; node != &r->opens; node = node->next) {
+		const struct inf_open_state *other = ET_CONTAINER_OF(node, const struct inf_open_state, node);
+		if (other->turn && other->is_suspended && strcmp(other->model, state->model) == 0)
+			return other->turn;
+	}
+	return state;
+}
+
 static void begin_scan(struct inf_open_state *state)
 {
 	struct inf_repository *r = state->repository;
+	state->memory_budget = r->o.config->memory_budget;
+	if (!state->is_uploaded)
+		state->turn = find_turn(state);
 	inf_text(state->cache_dir, sizeof(state->cache_dir), "%s", r->o.config->cache);
 	inf_text(state->folder, sizeof(state->folder), "%s", r->o.config->models);
 	state->work.run = scan_run;
 	state->work.done = scan_done;
 	state->is_suspended = true;
 	r->n_busy++;
-	inf_open_post(state, &state->work);
+	inf_helper_post_for_user(r->o.helper, &state->work, state->is_uploaded ? state->whose : state->turn);
 }
 
 void inf_repository_open(struct inf_repository *r, struct inf_open *open)

@@ -29,13 +29,15 @@ struct inf_open_state {
 	const void *whose;          /* see inf_open */
 	_Atomic(bool) is_cancelled; /* it ends when its step comes back; a step that has not begun does nothing */
 	bool is_suspended;          /* in a step that runs elsewhere */
-	bool is_unloaded;           /* an administrator unloaded its model while it was looking for it */
+	_Atomic(bool) is_unloaded;  /* an administrator unloaded its model while it was looking for it */
 	bool wants_backend;         /* the client names a backend: a failure says nothing about the model as a whole */
 	char model[256], version[256], method[256], backend[256];
 	int fd, data_fds[ET_PLATFORM_MAX_DATA];
 	uint32_t n_data_fds;
 	struct inf_work work;
-	uint64_t scan; /* the number of its look, see open.c */
+	const void *turn;       /* for the helper: scans of the same model take turns, see open.c */
+	uint64_t memory_budget; /* a copy: the configuration may change meanwhile */
+	uint64_t scan;          /* the number of its look, see open.c */
 	struct inf_variants variants;
 	uint32_t next;                      /* variant to try */
 	struct inf_model *awaiting;         /* a reference */
@@ -61,7 +63,8 @@ struct inf_repository {
 	struct inf_recheck *recheck;  /* the one posted, while it is on its way */
 	uint64_t rechecked_ns;        /* when the last one was posted */
 	uint32_t n_busy;              /* steps on the helper's thread, and scans until all waiters are answered */
-	bool is_closing, has_helper;
+	_Atomic(bool) is_closing;     /* any thread may ask */
+	bool has_helper;
 };
 
 /* --- repository.c --- */

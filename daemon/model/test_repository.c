@@ -219,12 +219,134 @@ static void test_another_method(void **state)
 	struct et_source source;
 	struct et_program *program;
 	struct et_diag diag = { "" };
-	assert_int_equal(et_platform_source_open(&source, TWO_METHODS, NULL, &diag), ET_OK);
+	assert_int_equal(et_platform_source_open(&source, TWO_METHODS, NULL, NULL, &diag), ET_OK);
 	assert_int_equal(et_program_open(&program, &source, NULL, et_platform_allocator(), &diag), ET_OK);
 	assert_true(et_program_method_at(program, 0)->n_operators > 0);
 	assert_int_equal(open_beside(program, true), 0);
 	assert_true(open_beside(program, false) > 0);
 	et_program_unref(program);
+}
+
+/* --- copying a large file --------------------------------------------------------------------------- */
+
+enum { N_PIECES = 3, PIECE = 16 << 20 };
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool is_held; /* pieces wait */
+	int n;        /* pieces begun */
+} pieces = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, 0 };
+
+/* The linker puts this in place of copy_file_range (meson.build): a slow disk, for whole pieces. */
+ssize_t __real_copy_file_range(int from, off_t *in, int to, off_t *out, size_t n, unsigned flags);
+ssize_t __wrap_copy_file_range(int from, off_t *in, int to, off_t *out, size_t n, unsigned flags);
+ssize_t __wrap_copy_file_range(int from, off_t *in, int to, off_t *out, size_t n, unsigned flags)
+{
+	if (n != PIECE)
+		return __real_copy_file_range(from, in, to, out, n, flags);
+	pthread_mutex_lock(&pieces.lock);
+	pieces.n++;
+	pthread_cond_broadcast(&pieces.changed);
+	while (pieces.is_held)
+		pthread_cond_wait(&pieces.changed, &pieces.lock);
+	pthread_mutex_unlock(&pieces.lock);
+	*in += PIECE;
+	*out += PIECE;
+	return PIECE;
+}
+
+static void put_file(const char *path, size_t n_bytes)
+{
+	uint8_t *bytes = malloc(n_bytes);
+	FILE *file = fopen(path, "wbe");
+	assert_true(bytes && file);
+	memset(bytes, 1, n_bytes);
+	assert_int_equal(fwrite(bytes, 1, n_bytes, file), n_bytes);
+	assert_int_equal(fclose(file), 0);
+	free(bytes);
+}
+
+struct answer {
+	struct inf_open open;
+	enum inf_status status;
+	bool is_there;
+};
+
+static void note_answer(struct inf_open *open, enum inf_status status, const char *error, struct inf_model *model)
+{
+	struct answer *answer = (struct answer *)open; /* its first member */
+	answer->status = status;
+	answer->is_there = true;
+}
+
+static void open_model(struct answer *answer, const char *model)
+{
+	*answer = (struct answer){
+		.open = { .model = model, .version = "", .method = "", .backend = "", .fd = -1, .done = note_answer }
+	};
+	inf_repository_open(w.repository, &answer->open);
+}
+
+static void wait_for(const struct answer *answer)
+{
+	while (!answer->is_there)
+		poll_when_wanted(&w);
+}
+
+/* While a large file is copied, another model of the same user is inspected. When nobody waits for the copy any more,
+ * because the open was cancelled, its model was unloaded, or the daemon stops, it ends before the next piece. */
+static void test_large_file(void **state)
+{
+	static const enum inf_status expected[] = { INF_FAILED_PRECONDITION, INF_CANCELLED, INF_UNAVAILABLE,
+		INF_UNAVAILABLE };
+	char folder[] = "/tmp/test_repository.XXXXXX", large[64], small[64];
+	struct answer first, second, other;
+	assert_non_null(mkdtemp(folder));
+	snprintf(large, sizeof(large), "%s/large.pte", folder);
+	snprintf(small, sizeof(small), "%s/small.pte", folder);
+	put_file(large, N_PIECES * PIECE);
+	put_file(small, 100);
+	for (int how = 0; how < 4; how++) {
+		begin(&w, folder);
+		w.config.cache[0] = '\0';
+		pieces.is_held = true;
+		pieces.n = 0;
+		open_model(&first, "large");
+		open_model(&second, "large");
+		pthread_mutex_lock(&pieces.lock);
+		while (!pieces.n)
+			pthread_cond_wait(&pieces.changed, &pieces.lock);
+		pthread_mutex_unlock(&pieces.lock);
+		open_model(&other, "small");
+		wait_for(&other);
+		assert_int_equal(other.status, INF_FAILED_PRECONDITION); /* it is no program */
+		assert_false(first.is_there);
+		if (how == 1) {
+			inf_repository_cancel(w.repository, &first.open);
+			inf_repository_cancel(w.repository, &second.open);
+		} else if (how == 2) {
+			assert_true(inf_repository_unload(w.repository, "large", gone, NULL));
+		} else if (how == 3) {
+			inf_repository_unload_all(w.repository);
+		}
+		pthread_mutex_lock(&pieces.lock);
+		assert_int_equal(pieces.n, 1); /* the second open waits for the first one's copy */
+		pieces.is_held = false;
+		pthread_cond_broadcast(&pieces.changed);
+		pthread_mutex_unlock(&pieces.lock);
+		wait_for(&first);
+		wait_for(&second);
+		assert_int_equal(first.status, expected[how]);
+		assert_int_equal(second.status, expected[how]);
+		assert_int_equal(pieces.n, how ? 1 : 2 * N_PIECES);
+		while (!inf_repository_is_idle(w.repository))
+			poll_when_wanted(&w);
+		end(&w);
+	}
+	unlink(large);
+	unlink(small);
+	rmdir(folder);
 }
 
 int main(void)
@@ -233,6 +355,7 @@ int main(void)
 		cmocka_unit_test(test_many_questions),
 		cmocka_unit_test(test_many_regions),
 		cmocka_unit_test(test_another_method),
+		cmocka_unit_test(test_large_file),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

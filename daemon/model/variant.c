@@ -210,11 +210,17 @@ static bool ask_backends(struct inf_variant *v, const struct inf_inspect_options
 	return true;
 }
 
+/* @n_before: the bytes of the data files that were opened before, which count for the memory budget, too. */
 static enum et_status open_file(struct et_source *ret_source, int fd, const char *path, uint64_t n_bytes,
-	const struct inf_inspect_options *o, struct et_diag *diag)
+	uint64_t n_before, const struct inf_inspect_options *o, struct et_diag *diag)
 {
-	return fd < 0 ? et_platform_source_open(ret_source, path, o->cache_dir, diag)
-		      : et_platform_source_import(ret_source, fd, n_bytes, path, o->cache_dir, diag);
+	const struct et_platform_copy_limits limits = {
+		.max_bytes = o->memory_budget ? et_less(o->memory_budget, n_before) : UINT64_MAX,
+		.is_stopped = o->is_stopped,
+		.arg = o->arg,
+	};
+	return fd < 0 ? et_platform_source_open(ret_source, path, o->cache_dir, &limits, diag)
+		      : et_platform_source_import(ret_source, fd, n_bytes, path, o->cache_dir, &limits, diag);
 }
 
 /* Open the data files, which all variants share; NULL: *ret_status and @diag. */
@@ -231,7 +237,8 @@ static struct et_platform_data *open_data(const struct inf_variants *v, const st
 		const struct inf_data_file *file = &v->data[i];
 		const char *name = strrchr(file->path, '/');
 		struct et_source source;
-		status = open_file(&source, file->fd, file->path, v->data_ids.items[i].n_bytes, o, diag);
+		status = open_file(&source, file->fd, file->path, v->data_ids.items[i].n_bytes,
+			et_platform_data_n_bytes(data), o, diag);
 		if (status != ET_OK)
 			break;
 		status = et_platform_data_add(data, &source, name ? name + 1 : file->path, diag);
@@ -248,7 +255,8 @@ static enum et_status open_program(struct inf_variant *v, struct et_platform_dat
 	const struct inf_inspect_options *o, struct et_diag *diag)
 {
 	struct et_source source;
-	enum et_status status = open_file(&source, v->fd, v->path, v->id.n_bytes, o, diag);
+	enum et_status status = open_file(&source, v->fd, v->path, v->id.n_bytes, et_platform_data_n_bytes(data), o,
+		diag);
 	if (status != ET_OK)
 		return status;
 	source.tenant = v->fd >= 0 ? o->tenant : 0;

@@ -68,6 +68,10 @@ struct inf_inspect_options {
 	const char *method;              /* whose payloads the backends inspect; "": the default method */
 	const struct inf_config_model_options *options; /* of the model; NULL: none */
 	uint64_t tenant;                                /* of uploaded files, see et_source */
+	uint64_t memory_budget; /* a program that is larger with its data files is refused; 0: no limit */
+	/* Asked while files are copied; true ends the inspection soon: no variant can be used then. NULL: never. */
+	bool (*is_stopped)(void *arg);
+	void *arg;
 	bool counts_others; /* count n_others: this goes through all operators of all methods */
 };
 /* The options as a Plan takes them, in the array @room. They borrow from @from, which may be NULL. */

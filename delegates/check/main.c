@@ -348,7 +348,7 @@ static void check_program(struct check *c, const char *path)
 	struct et_plan *plan = NULL;
 	struct et_diag diag = { "" };
 	bool is_for_it = false;
-	enum et_status status = et_platform_source_open(&source, path, NULL, &diag);
+	enum et_status status = et_platform_source_open(&source, path, NULL, NULL, &diag);
 	if (!status) {
 		status = et_program_open(&program, &source, NULL, et_platform_allocator(), &diag);
 		if (status)

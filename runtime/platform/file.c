@@ -6,6 +6,11 @@
  * this copies no data. The kernel can reclaim the pages of such a file, but not those of a memfd. So a memfd is used
  * only if there is no cache folder, or no room left in it.
  *
+ * A reserve of the disk and of the memory is left to others. A file that does not fit beside it is refused before
+ * anything is written. The copy is made in pieces, and the room is measured again before each one: other copies and
+ * other processes write at the same time. Holes of a file that we opened ourselves are not written out; its whole
+ * size counts nevertheless, because the model's readers go through all of it.
+ *
  * A tool that reads its own user's file for a moment may map the file itself (et_platform_source_map): everything
  * that decides an address is decoded once, and a page that disappears reads as zeros. */
 #include "runtime/platform/file_internal.h"
@@ -15,44 +20,145 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
-/* Copy [done, n_bytes) with read and write. 0 or negative errno. If the file ends early, the copy is short. */
-static int copy_by_hand(int to, int from, off_t done, off_t n_bytes)
+/* A copy on its way. */
+struct copy {
+	int from, to;
+	uint64_t n_bytes;
+	const char *cache_dir; /* NULL: memory */
+	const struct et_platform_copy_limits *limits;
+	bool may_seek;                   /* @from is ours, so that its position may be moved */
+	bool is_memory;                  /* @to is a memfd */
+	bool is_by_hand;                 /* the kernel can't copy between these two files */
+	uint64_t disk_room, memory_room; /* as last measured; UINT64_MAX: not known */
+	struct et_platform_identity identity;
+};
+
+enum { PIECE = 16 << 20 }; /* a stop is noticed, and the room measured again, after this many bytes */
+
+uint64_t et_platform_room(uint64_t n_free, uint64_t n_all)
 {
-	uint8_t piece[32 * 1024];
-	while (done < n_bytes) {
-		size_t wanted = n_bytes - done < (off_t)sizeof piece ? (size_t)(n_bytes - done) : sizeof piece;
-		ssize_t n = pread(from, piece, wanted, done);
+	const uint64_t least = UINT64_C(256) << 20;
+	uint64_t quarter = n_all / 4, part = n_all / 20;
+	uint64_t reserve = least < quarter ? least : quarter;
+	reserve = part > reserve ? part : reserve;
+	return n_free > reserve ? n_free - reserve : 0;
+}
+
+static uint64_t disk_room(int fd)
+{
+	struct statvfs st;
+	if (fstatvfs(fd, &st) < 0)
+		return UINT64_MAX;
+	return et_platform_room((uint64_t)st.f_bavail * st.f_frsize, (uint64_t)st.f_blocks * st.f_frsize);
+}
+
+static uint64_t memory_room(void)
+{
+	unsigned long long all = 0, available = 0;
+	bool is_known = false;
+	char line[128];
+	FILE *file = fopen("/proc/meminfo", "re");
+	while (file && !is_known && fgets(line, sizeof line, file)) {
+		sscanf(line, "MemTotal: %llu kB", &all);
+		is_known = sscanf(line, "MemAvailable: %llu kB", &available) == 1;
+	}
+	if (file)
+		fclose(file);
+	return is_known ? et_platform_room(available << 10, all << 10) : UINT64_MAX;
+}
+
+static bool is_stopped(const struct copy *copy)
+{
+	const struct et_platform_copy_limits *limits = copy->limits;
+	return limits && limits->is_stopped && limits->is_stopped(limits->arg);
+}
+
+/* Whether the copy may go on with @n_left bytes to write: 0; -ENOSPC or -ENOMEM: there is no room; -ECANCELED. */
+static int check_copy(struct copy *copy, uint64_t n_left)
+{
+	if (is_stopped(copy))
+		return -ECANCELED;
+	if (copy->is_memory) {
+		copy->memory_room = memory_room();
+		return n_left > copy->memory_room ? -ENOMEM : 0;
+	}
+	copy->disk_room = disk_room(copy->to);
+	return n_left > copy->disk_room ? -ENOSPC : 0;
+}
+
+/* Copy [at, end) with read and write. 0 or negative errno: -ESTALE if the file ends before. */
+static int copy_by_hand(int to, int from, off_t at, off_t end)
+{
+	uint8_t bytes[32 * 1024];
+	while (at < end) {
+		size_t wanted = end - at < (off_t)sizeof bytes ? (size_t)(end - at) : sizeof bytes;
+		ssize_t n = pread(from, bytes, wanted, at);
 		if (n <= 0)
-			return n < 0 ? -errno : 0;
-		ssize_t written = pwrite(to, piece, (size_t)n, done);
+			return n < 0 ? -errno : -ESTALE;
+		ssize_t written = pwrite(to, bytes, (size_t)n, at);
 		if (written <= 0)
 			return written < 0 ? -errno : -EIO;
-		done += written;
+		at += written;
 	}
 	return 0;
 }
 
-static int copy_contents(int to, int from, off_t n_bytes)
+static int copy_piece(struct copy *copy, off_t at, off_t end)
 {
-	if (ioctl(to, FICLONE, from) == 0)
-		return 0;
-	loff_t in = 0, out = 0;
-	while (in < n_bytes) {
-		ssize_t n = copy_file_range(from, &in, to, &out, (size_t)(n_bytes - in), 0);
+	loff_t in = at, out = at;
+	while (in < end && !copy->is_by_hand) {
+		ssize_t n = copy_file_range(copy->from, &in, copy->to, &out, (size_t)(end - in), 0);
 		if (n < 0 && errno != EXDEV && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
 			return -errno;
-		if (n <= 0)
-			break; /* the file system cannot copy between these two; some return 0 for that */
+		copy->is_by_hand = n <= 0; /* some file systems return 0 for what they cannot do */
 	}
-	return copy_by_hand(to, from, in, n_bytes);
+	return copy_by_hand(copy->to, copy->from, in, end);
+}
+
+/* The next bytes to copy, from @at on, at most PIECE: [*ret_begin, *ret_end). Holes are passed over where the file's
+ * position may be moved. False: the rest of the file is a hole. */
+static bool next_piece(const struct copy *copy, off_t at, off_t *ret_begin, off_t *ret_end)
+{
+	off_t end = (off_t)copy->n_bytes;
+	if (copy->may_seek) {
+		off_t data = lseek(copy->from, at, SEEK_DATA);
+		if (data >= end || (data < 0 && errno == ENXIO))
+			return false;
+		off_t hole = data < 0 ? -1 : lseek(copy->from, data, SEEK_HOLE);
+		at = data < 0 ? at : data;
+		end = hole > at && hole < end ? hole : end;
+	}
+	*ret_begin = at;
+	*ret_end = end - at > PIECE ? at + PIECE : end;
+	return true;
+}
+
+static int copy_contents(struct copy *copy)
+{
+	off_t begin = 0, end = 0;
+	if (is_stopped(copy))
+		return -ECANCELED;
+	if (!copy->is_memory && ioctl(copy->to, FICLONE, copy->from) == 0)
+		return 0;
+	int rc = check_copy(copy, copy->n_bytes);
+	if (!rc && ftruncate(copy->to, (off_t)copy->n_bytes) < 0) /* the holes stay holes */
+		rc = -errno;
+	while (!rc && end < (off_t)copy->n_bytes && next_piece(copy, end, &begin, &end)) {
+		rc = check_copy(copy, copy->n_bytes - (uint64_t)begin);
+		if (!rc)
+			rc = copy_piece(copy, begin, end);
+	}
+	return rc;
 }
 
 /* Create an unlinked file for the copy. *ret_is_memory: it is a memfd. Negative errno on failure. */
@@ -97,27 +203,27 @@ struct et_platform_identity et_platform_identity_of(const struct stat *st)
 	};
 }
 
-static int copy_to(int from, size_t n_bytes, const char *cache_dir, bool *ret_is_memory,
-	struct et_platform_identity *ret_identity)
+/* Negative errno, or the copy's descriptor. */
+static int copy_once(struct copy *copy)
 {
-	bool is_memory;
-	int fd = open_nameless(cache_dir, &is_memory);
-	*ret_is_memory = is_memory;
+	int fd = open_nameless(copy->cache_dir, &copy->is_memory);
+	copy->to = fd;
 	if (fd < 0)
 		return fd;
 	struct stat ours, theirs, before;
-	int rc = fstat(from, &before) < 0 ? -errno : copy_contents(fd, from, (off_t)n_bytes);
-	if (!rc && (fstat(fd, &ours) < 0 || fstat(from, &theirs) < 0))
+	int rc = fstat(copy->from, &before) < 0 ? -errno : copy_contents(copy);
+	if (!rc && (fstat(fd, &ours) < 0 || fstat(copy->from, &theirs) < 0))
 		rc = -errno;
 	if (!rc) {
 		struct et_platform_identity first = et_platform_identity_of(&before);
-		*ret_identity = et_platform_identity_of(&theirs);
-		if (memcmp(&first, ret_identity, sizeof first) != 0)
-			ret_identity->inode = 0;
+		copy->identity = et_platform_identity_of(&theirs);
+		if (memcmp(&first, &copy->identity, sizeof first) != 0)
+			copy->identity.inode = 0;
 	}
-	if (!rc && ((size_t)ours.st_size != n_bytes || (size_t)theirs.st_size != n_bytes))
+	if (!rc && ((uint64_t)ours.st_size != copy->n_bytes || (uint64_t)theirs.st_size != copy->n_bytes))
 		rc = -ESTALE;
-	if (!rc && is_memory && fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+	if (!rc && copy->is_memory &&
+		fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		rc = -errno;
 	if (rc) {
 		close(fd);
@@ -126,14 +232,35 @@ static int copy_to(int from, size_t n_bytes, const char *cache_dir, bool *ret_is
 	return fd;
 }
 
-/* Make the copy. Returns its descriptor, or negative errno: -ESTALE if the file's size is not @n_bytes any more. */
-static int copy_open(int from, size_t n_bytes, const char *cache_dir, struct et_platform_identity *ret_identity)
+/* Make the copy. Returns its descriptor, or negative errno: -ESTALE if the file's size is not n_bytes any more. */
+static int copy_open(struct copy *copy)
 {
-	bool is_memory;
-	int fd = copy_to(from, n_bytes, cache_dir, &is_memory, ret_identity);
-	if ((fd == -ENOSPC || fd == -EDQUOT) && !is_memory)
-		fd = copy_to(from, n_bytes, NULL, &is_memory, ret_identity);
+	int fd = copy_once(copy);
+	if ((fd == -ENOSPC || fd == -EDQUOT) && !copy->is_memory) {
+		copy->cache_dir = NULL;
+		fd = copy_once(copy);
+	}
 	return fd;
+}
+
+static enum et_status fail_copy(const struct copy *copy, int error, const char *name, struct et_diag *diag)
+{
+	unsigned long long n = copy->n_bytes >> 20, disk = copy->disk_room >> 20, memory = copy->memory_room >> 20;
+	if (error == ESTALE)
+		return et_fail(diag, ET_E_ACCESS_FAILED, "%s: its size changed while it was read", name);
+	if (error == ECANCELED)
+		return et_fail(diag, ET_E_CANCELLED, "%s: it was not copied: nobody waits for it any more", name);
+	if (error != ENOSPC && error != EDQUOT && error != ENOMEM)
+		return et_fail(diag, status_of(error), "%s: cannot copy it: %s", name, strerror(error));
+	if (copy->memory_room != UINT64_MAX && copy->disk_room != UINT64_MAX)
+		return et_fail(diag, ET_E_OUT_OF_RESOURCES,
+			"%s: its copy takes %llu MiB; beside a reserve, %llu MiB of the cache folder's disk and %llu "
+			"MiB of memory are free",
+			name, n, disk, memory);
+	if (copy->memory_room != UINT64_MAX)
+		return et_fail(diag, ET_E_OUT_OF_RESOURCES,
+			"%s: its copy takes %llu MiB; beside a reserve, %llu MiB of memory are free", name, n, memory);
+	return et_fail(diag, status_of(error), "%s: cannot copy it: %s", name, strerror(error));
 }
 
 static void source_release(void *owner)
@@ -202,24 +329,34 @@ static enum et_status check_file(const struct stat *st, size_t n_bytes, const ch
 	return ET_OK;
 }
 
-enum et_status et_platform_source_import(struct et_source *ret_source, int fd, size_t n_bytes, const char *name,
-	const char *cache_dir, struct et_diag *diag)
+static enum et_status copy_source(struct et_source *ret_source, struct copy *copy, const char *name,
+	struct et_diag *diag)
 {
+	const struct et_platform_copy_limits *limits = copy->limits;
 	struct stat st;
-	if (fstat(fd, &st) < 0)
+	if (fstat(copy->from, &st) < 0)
 		return et_fail(diag, ET_E_ACCESS_FAILED, "%s: cannot read it: %s", name, strerror(errno));
-	enum et_status status = check_file(&st, n_bytes, name, diag);
+	enum et_status status = check_file(&st, copy->n_bytes, name, diag);
 	if (status != ET_OK)
 		return status;
-	struct et_platform_identity identity = { 0 };
-	int copy = copy_open(fd, n_bytes, cache_dir, &identity);
-	if (copy == -ESTALE)
-		return et_fail(diag, ET_E_ACCESS_FAILED, "%s: its size changed while it was read", name);
-	if (copy < 0)
-		return et_fail(diag, status_of(-copy), "%s: cannot copy it: %s", name, strerror(-copy));
-	status = map_source(ret_source, copy, n_bytes, false, &identity, name, diag);
-	close(copy);
+	if (limits && copy->n_bytes > limits->max_bytes)
+		return et_fail(diag, ET_E_OUT_OF_RESOURCES,
+			"%s: the file has %llu MiB, more than the %llu MiB that the memory budget leaves it", name,
+			(unsigned long long)(copy->n_bytes >> 20), (unsigned long long)(limits->max_bytes >> 20));
+	copy->disk_room = copy->memory_room = UINT64_MAX;
+	int fd = copy_open(copy);
+	if (fd < 0)
+		return fail_copy(copy, -fd, name, diag);
+	status = map_source(ret_source, fd, copy->n_bytes, false, &copy->identity, name, diag);
+	close(fd);
 	return status;
+}
+
+enum et_status et_platform_source_import(struct et_source *ret_source, int fd, size_t n_bytes, const char *name,
+	const char *cache_dir, const struct et_platform_copy_limits *limits, struct et_diag *diag)
+{
+	struct copy copy = { .from = fd, .n_bytes = n_bytes, .cache_dir = cache_dir, .limits = limits };
+	return copy_source(ret_source, &copy, name, diag);
 }
 
 /* O_NONBLOCK: opening a FIFO must not wait for a writer. */
@@ -240,14 +377,17 @@ static enum et_status open_path(int *ret_fd, const char *path, struct stat *ret_
 }
 
 enum et_status et_platform_source_open(struct et_source *ret_source, const char *path, const char *cache_dir,
-	struct et_diag *diag)
+	const struct et_platform_copy_limits *limits, struct et_diag *diag)
 {
 	struct stat st;
 	int fd = -1;
 	enum et_status status = open_path(&fd, path, &st, diag);
 	if (status != ET_OK)
 		return status;
-	status = et_platform_source_import(ret_source, fd, (size_t)st.st_size, path, cache_dir, diag);
+	struct copy copy = {
+		.from = fd, .n_bytes = (uint64_t)st.st_size, .cache_dir = cache_dir, .limits = limits, .may_seek = true
+	};
+	status = copy_source(ret_source, &copy, path, diag);
 	close(fd);
 	return status;
 }

@@ -24,18 +24,31 @@ uint64_t et_platform_now_ns(void *self);
 /* Log lines to stderr, with the syslog level as prefix "<N>" if the journal reads them. */
 struct et_log et_platform_log(enum et_log_level max_level);
 
+/* Limits of copying a model file. */
+struct et_platform_copy_limits {
+	uint64_t max_bytes; /* a larger file is refused; UINT64_MAX: no limit */
+	/* Asked before each piece of the copy; true ends the copy. NULL: never. */
+	bool (*is_stopped)(void *arg);
+	void *arg;
+};
+/* What may be used of @n_free bytes of a disk or memory with @n_all bytes: all but a reserve of a twentieth of @n_all,
+ * at least 256 MiB (on a small one a quarter). */
+uint64_t et_platform_room(uint64_t n_free, uint64_t n_all);
+
 /* Open a model file as a source whose bytes no other process can change. The contents are copied into an unlinked file
- * in @cache_dir (by reference if the file system can), or into a sealed memfd if @cache_dir is NULL or not writable.
- * The copy is mapped with a guard page behind it. Truncating or rewriting @path later has no effect. Any thread.
+ * in @cache_dir (by reference if the file system can), or into a sealed memfd if @cache_dir is NULL, not writable or
+ * has no room (et_platform_room). @limits: NULL, or more limits. The copy is mapped with a guard page behind it.
+ * Truncating or rewriting @path later has no effect. Any thread.
  * Answers: ET_E_ACCESS_FAILED (@diag has the path and errno's text), ET_E_INVALID_ARGUMENT (not a regular file, or
- * empty), ET_E_MEMORY_ALLOCATION_FAILED, ET_E_OUT_OF_RESOURCES (no descriptors or no room left). */
+ * empty), ET_E_MEMORY_ALLOCATION_FAILED, ET_E_OUT_OF_RESOURCES (no descriptors, or the file does not fit into
+ * @limits, the disk or memory; @diag has the sizes). ET_E_CANCELLED: the copy was stopped. */
 enum et_status et_platform_source_open(struct et_source *ret_source, const char *path, const char *cache_dir,
-	struct et_diag *diag);
+	const struct et_platform_copy_limits *limits, struct et_diag *diag);
 /* The same as et_platform_source_open, for a file that is open already. @fd stays the caller's; its position is
  * neither used nor moved. Reads exactly @n_bytes, which the caller got from fstat and charged to the client: if the
  * file's size differs by now, it is refused. @name is for @diag. May block as long as the file's file system does. */
 enum et_status et_platform_source_import(struct et_source *ret_source, int fd, size_t n_bytes, const char *name,
-	const char *cache_dir, struct et_diag *diag);
+	const char *cache_dir, const struct et_platform_copy_limits *limits, struct et_diag *diag);
 
 /* Map the file itself, for tools whose user is responsible for it: nothing is copied, a page that disappears reads
  * as zeros (with et_platform_install_sigbus_guard), and changes to the file may be visible. Answers: as

@@ -367,11 +367,11 @@ static enum et_status keep(void *self, const char *key, const struct et_store_pi
 	int fd = et_store_temporary(store, temporary), rc = fd < 0 ? fd : 0;
 	if (fd >= 0) {
 		rc = write_kept(fd, digest, key, pieces, n_pieces);
-		close(fd);
 		if (!rc && renameat(store->dir_fd, temporary, store->dir_fd, kept) < 0)
 			rc = -errno;
 		if (rc)
 			unlinkat(store->dir_fd, temporary, 0);
+		close(fd); /* and with it the lock: see et_store_delete_abandoned */
 	}
 	if (rc)
 		return et_fail(diag, ET_E_ACCESS_FAILED, "%s: cannot save %llu bytes in %s: %s", binding->name,
@@ -411,6 +411,7 @@ struct et_platform_store *et_platform_store_new(const char *dir, uint64_t max_by
 	store->max_bytes = max_bytes;
 	store->log = log;
 	memcpy(store->path, dir, strlen(dir));
+	et_store_delete_abandoned(store);
 	return store;
 }
 

@@ -4,7 +4,7 @@
  *     HEX.kept     data made from a program (store.c); HEX is a digest of the program's contents and the variant
  *     HEX.seen     record: identity of the file HEX.kept when its checksum was right; its time is that of the last use
  *     HEX.program  record: digest of the contents of a program or data file; HEX is a digest of the file's identity
- *     .tmp-*       a file being written, or left behind by a process that died
+ *     .tmp-*       a file being written, which its writer has locked, or left behind by a process that died
  *
  * A record saves reading a file again: equal device, inode, size and times mean that nobody has written to it. But a
  * file can be written twice within one tick of its clock. So a record that was made too soon after the file's last
@@ -21,12 +21,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
 #define RECORD_MAGIC   UINT64_C(0x31646e6572666e69) /* "infrend1" on a little-endian machine */
 #define CERTAIN_NS     INT64_C(2000000000)
-#define ABANDONED_S    3600
 #define USED_LATELY_S  600
 #define RECORD_ON_DISK 4096
 
@@ -105,9 +105,9 @@ void et_store_record_write(struct et_platform_store *store, const char *name, st
 	record->magic = RECORD_MAGIC;
 	record->check = et_store_checksum(record, offsetof(struct et_store_record, check));
 	bool is_written = write(fd, record, sizeof(*record)) == (ssize_t)sizeof(*record);
-	close(fd);
 	if (!is_written || renameat(store->dir_fd, temporary, store->dir_fd, name) < 0)
 		unlinkat(store->dir_fd, temporary, 0);
+	close(fd);
 }
 
 int et_store_temporary(struct et_platform_store *store, char ret_name[ET_STORE_NAME + 40])
@@ -118,12 +118,33 @@ int et_store_temporary(struct et_platform_store *store, char ret_name[ET_STORE_N
 			atomic_fetch_add_explicit(&counter, 1, memory_order_relaxed),
 			(unsigned long long)et_platform_now_ns(NULL));
 		int fd = openat(store->dir_fd, ret_name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-		if (fd >= 0)
+		if (fd >= 0) {
+			flock(fd, LOCK_EX | LOCK_NB); /* see et_store_delete_abandoned; closing unlocks */
 			return fd;
+		}
 		if (errno != EEXIST)
 			return -errno;
 	}
 	return -EEXIST;
+}
+
+void et_store_delete_abandoned(struct et_platform_store *store)
+{
+	int dir_fd = openat(store->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = dir_fd < 0 ? NULL : fdopendir(dir_fd);
+	if (!dir && dir_fd >= 0)
+		close(dir_fd);
+	for (const struct dirent *found; dir && (found = readdir(dir));) {
+		if (strncmp(found->d_name, ".tmp-", 5) != 0)
+			continue;
+		int fd = openat(store->dir_fd, found->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+			unlinkat(store->dir_fd, found->d_name, 0);
+		if (fd >= 0)
+			close(fd);
+	}
+	if (dir)
+		closedir(dir);
 }
 
 /* --- the limit on the size ---------------------------------------------------------------------------- */
@@ -159,12 +180,6 @@ static bool look_at(const struct et_platform_store *store, const char *name, str
 	char seen[ET_STORE_NAME];
 	struct stat st;
 	bool is_kept = ends_with(name, ".kept");
-	if (strncmp(name, ".tmp-", 5) == 0) {
-		if (fstatat(store->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-			time(NULL) - st.st_mtime > ABANDONED_S)
-			unlinkat(store->dir_fd, name, 0);
-		return false;
-	}
 	if ((!is_kept && !ends_with(name, ".program")) || fstatat(store->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return false;
 	snprintf(ret_entry->name, sizeof(ret_entry->name), "%s", name);

@@ -42,8 +42,12 @@ bool et_store_record_read(struct et_platform_store *store, const char *name,
 /* Write the record @name; fills in magic and check. A failure only costs time later. */
 void et_store_record_write(struct et_platform_store *store, const char *name, struct et_store_record *record);
 
-/* Create a new file with a temporary name. Returns its descriptor, or negative errno. */
+/* Create a new file with a temporary name and lock it. Returns its descriptor, or negative errno. Rename the file
+ * before the descriptor is closed: an unlocked one may be deleted. */
 int et_store_temporary(struct et_platform_store *store, char ret_name[ET_STORE_NAME + 40]);
+/* Delete the temporary files whose writers have died: nobody has locked them. Another process that is just creating one
+ * may lose it; it then says that nothing was saved. */
+void et_store_delete_abandoned(struct et_platform_store *store);
 /* Delete the least recently used files until the rest fits the limit, but never @spare. */
 void et_store_prune(struct et_platform_store *store, const char *spare);
 

@@ -14,7 +14,7 @@ static void add(struct et_platform_data *data)
 {
 	struct et_source source;
 	struct et_diag diag = { "" };
-	assert_int_equal(et_platform_source_open(&source, data_path, NULL, &diag), ET_OK);
+	assert_int_equal(et_platform_source_open(&source, data_path, NULL, NULL, &diag), ET_OK);
 	assert_int_equal(et_platform_data_add(data, &source, "mine", &diag), ET_OK);
 }
 
@@ -23,7 +23,7 @@ static struct et_program *open_program(struct et_platform_data *data)
 	struct et_program *program;
 	struct et_source source;
 	struct et_diag diag = { "" };
-	assert_int_equal(et_platform_source_open(&source, EXTERNAL_MODELS "/mlp.bpte", NULL, &diag), ET_OK);
+	assert_int_equal(et_platform_source_open(&source, EXTERNAL_MODELS "/mlp.bpte", NULL, NULL, &diag), ET_OK);
 	assert_int_equal(et_platform_data_bind(data, &source, &diag), ET_OK);
 	assert_int_equal(et_program_open(&program, &source, et_platform_data_table(data), et_platform_allocator(),
 				 &diag),
@@ -70,7 +70,7 @@ static void too_many_data_files_are_refused(void **state)
 	struct et_diag diag = { "" };
 	for (int i = 0; i < ET_PLATFORM_MAX_DATA; i++)
 		add(data);
-	assert_int_equal(et_platform_source_open(&source, data_path, NULL, &diag), ET_OK);
+	assert_int_equal(et_platform_source_open(&source, data_path, NULL, NULL, &diag), ET_OK);
 	assert_int_equal(et_platform_data_add(data, &source, "mine", &diag), ET_E_NOT_SUPPORTED);
 	assert_string_equal(diag.text, "mine: a program can have 15 data files");
 	source.release(source.owner);
@@ -82,7 +82,7 @@ static void other_files_stay_the_callers(void **state)
 	struct et_platform_data *data = et_platform_data_new();
 	struct et_source source;
 	struct et_diag diag = { "" };
-	assert_int_equal(et_platform_source_open(&source, EXTERNAL_MODELS "/mlp.bpte", NULL, &diag), ET_OK);
+	assert_int_equal(et_platform_source_open(&source, EXTERNAL_MODELS "/mlp.bpte", NULL, NULL, &diag), ET_OK);
 	assert_int_equal(et_platform_data_add(data, &source, "mine", &diag), ET_E_INVALID_EXTERNAL_DATA);
 	assert_string_equal(diag.text, "mine: not a data file of version FT01");
 	source.release(source.owner);

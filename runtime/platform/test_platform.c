@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -138,7 +139,7 @@ static void source_keeps_its_bytes(const char *cache_dir, const char *path)
 	write_file(path, "0123456789", 5000);
 	struct et_source source;
 	struct et_diag diag = { "" };
-	assert_int_equal(et_platform_source_open(&source, path, cache_dir, &diag), ET_OK);
+	assert_int_equal(et_platform_source_open(&source, path, cache_dir, NULL, &diag), ET_OK);
 	assert_int_equal(source.n_bytes, 50000);
 
 	/* rewritten in place, then truncated: nothing changes here */
@@ -175,7 +176,7 @@ static void full_folder(void **state)
 		if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", "none", MS_REC | MS_PRIVATE, NULL) < 0 ||
 			mount("none", dir, "tmpfs", 0, "size=16k") < 0)
 			_exit(CANNOT_MOUNT);
-		if (et_platform_source_import(&source, fd, 50000, "model", dir, NULL) != ET_OK)
+		if (et_platform_source_import(&source, fd, 50000, "model", dir, NULL, NULL) != ET_OK)
 			_exit(1);
 		bool is_same = sum(source.bytes, source.n_bytes) == 5000 * (45 + 480);
 		source.release(source.owner);
@@ -217,7 +218,7 @@ static void sources_say_who_may_not_read_them(void **state)
 	uid_t who = geteuid();
 	if (!who) /* root may read everything */
 		assert_int_equal(seteuid(NOBODY), 0);
-	enum et_status status = et_platform_source_open(&source, path, NULL, &diag);
+	enum et_status status = et_platform_source_open(&source, path, NULL, NULL, &diag);
 	if (!who)
 		assert_int_equal(seteuid(0), 0);
 	assert_int_equal(status, ET_E_ACCESS_FAILED);
@@ -234,20 +235,20 @@ static void sources_refuse_by_name(void **state)
 	char *dir = temporary_dir();
 	struct et_source source;
 	struct et_diag diag = { "" };
-	assert_int_equal(et_platform_source_open(&source, "/no/such.pte", dir, &diag), ET_E_ACCESS_FAILED);
+	assert_int_equal(et_platform_source_open(&source, "/no/such.pte", dir, NULL, &diag), ET_E_ACCESS_FAILED);
 	assert_string_equal(diag.text, "/no/such.pte: cannot open it: No such file or directory");
 	diag.text[0] = '\0';
-	assert_int_equal(et_platform_source_open(&source, dir, dir, &diag), ET_E_INVALID_ARGUMENT);
+	assert_int_equal(et_platform_source_open(&source, dir, dir, NULL, &diag), ET_E_INVALID_ARGUMENT);
 	assert_non_null(strstr(diag.text, "not a regular file"));
 	diag.text[0] = '\0';
 	snprintf(path, sizeof path, "%s/fifo", dir);
 	assert_int_equal(mkfifo(path, 0600), 0);
-	assert_int_equal(et_platform_source_open(&source, path, dir, &diag), ET_E_INVALID_ARGUMENT);
+	assert_int_equal(et_platform_source_open(&source, path, dir, NULL, &diag), ET_E_INVALID_ARGUMENT);
 	unlink(path);
 	diag.text[0] = '\0';
 	snprintf(path, sizeof path, "%s/empty.pte", dir);
 	write_file(path, "", 0);
-	assert_int_equal(et_platform_source_open(&source, path, dir, &diag), ET_E_INVALID_ARGUMENT);
+	assert_int_equal(et_platform_source_open(&source, path, dir, NULL, &diag), ET_E_INVALID_ARGUMENT);
 	assert_non_null(strstr(diag.text, "empty.pte: the file is empty"));
 	unlink(path);
 	rmdir(dir);
@@ -264,13 +265,13 @@ static void imports_exactly_the_charged_size(void **state)
 	struct et_source source;
 	for (int i = 0; i < 2; i++) {
 		const char *cache_dir = i ? dir : NULL;
-		assert_int_equal(et_platform_source_import(&source, fd, 100, "mine", cache_dir, NULL), ET_OK);
+		assert_int_equal(et_platform_source_import(&source, fd, 100, "mine", cache_dir, NULL, NULL), ET_OK);
 		assert_memory_equal(source.bytes, "0123456789", 10);
 		source.release(source.owner);
 		assert_int_equal(lseek(fd, 0, SEEK_CUR), 50);
 		for (size_t n = 99; n <= 101; n += 2) {
 			struct et_diag diag = { "" };
-			assert_int_equal(et_platform_source_import(&source, fd, n, "mine", cache_dir, &diag),
+			assert_int_equal(et_platform_source_import(&source, fd, n, "mine", cache_dir, NULL, &diag),
 				ET_E_ACCESS_FAILED);
 			assert_string_equal(diag.text, "mine: its size changed while it was read");
 		}
@@ -278,9 +279,117 @@ static void imports_exactly_the_charged_size(void **state)
 	close(fd);
 	struct et_diag diag = { "" };
 	fd = open(path, O_WRONLY | O_CLOEXEC);
-	assert_int_equal(et_platform_source_import(&source, fd, 100, "mine", dir, &diag), ET_E_ACCESS_FAILED);
+	assert_int_equal(et_platform_source_import(&source, fd, 100, "mine", dir, NULL, &diag), ET_E_ACCESS_FAILED);
 	assert_non_null(strstr(diag.text, "mine: cannot copy it"));
 	close(fd);
+	unlink(path);
+	rmdir(dir);
+}
+
+/* ---- limits of copying ---- */
+
+static void a_reserve_is_left(void **state)
+{
+	const uint64_t mib = UINT64_C(1) << 20, gib = mib << 10;
+	assert_int_equal(et_platform_room(50 * gib, 100 * gib), 45 * gib);
+	assert_int_equal(et_platform_room(5 * gib, 100 * gib), 0);
+	assert_int_equal(et_platform_room(gib, 2 * gib), gib - 256 * mib);
+	assert_int_equal(et_platform_room(100 * mib, 100 * mib), 75 * mib);
+	assert_int_equal(et_platform_room(0, 0), 0);
+}
+
+struct asked {
+	unsigned n, n_before_stop;
+};
+
+static bool count_and_stop(void *arg)
+{
+	struct asked *asked = arg;
+	return asked->n++ == asked->n_before_stop;
+}
+
+static void sparse(const char *path, off_t n_bytes)
+{
+	write_file(path, "0123456789", 10);
+	assert_int_equal(truncate(path, n_bytes), 0);
+}
+
+/* A file of 1 TiB that takes no room is refused before anything is written; RLIMIT_FSIZE holds what is written else. */
+static void a_vast_file_is_refused(void **state)
+{
+	char path[128];
+	char *dir = temporary_dir();
+	struct et_source source;
+	struct rlimit before, small = { 0 };
+	snprintf(path, sizeof path, "%s/vast.pte", dir);
+	sparse(path, (off_t)1 << 40);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	small.rlim_max = before.rlim_max;
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	struct et_diag in_memory = { "" }, on_disk = { "" }, by_budget = { "" };
+	enum et_status status[] = {
+		et_platform_source_open(&source, path, NULL, NULL, &in_memory),
+		et_platform_source_open(&source, path, "/dev/shm", NULL, &on_disk), /* which clones no file of /tmp */
+		et_platform_source_open(&source, path, dir, &(struct et_platform_copy_limits){ .max_bytes = 512 << 20 },
+			&by_budget),
+	};
+	setrlimit(RLIMIT_FSIZE, &before);
+	signal(SIGXFSZ, SIG_DFL);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(status[i], ET_E_OUT_OF_RESOURCES);
+	assert_non_null(strstr(in_memory.text, "vast.pte: its copy takes 1048576 MiB; beside a reserve, "));
+	assert_non_null(strstr(in_memory.text, " MiB of memory are free"));
+	assert_null(strstr(in_memory.text, "disk"));
+	assert_non_null(strstr(on_disk.text, "MiB of the cache folder's disk and "));
+	assert_non_null(strstr(by_budget.text,
+		"vast.pte: the file has 1048576 MiB, more than the 512 MiB that the memory budget leaves it"));
+	unlink(path);
+	rmdir(dir);
+}
+
+/* Between two pieces the copy asks whether anybody still waits for it. */
+static void a_copy_stops(void **state)
+{
+	char path[128];
+	char *dir = temporary_dir();
+	struct et_source source;
+	struct et_diag diag = { "" };
+	struct asked asked = { .n_before_stop = 3 };
+	const struct et_platform_copy_limits limits = { UINT64_MAX, count_and_stop, &asked };
+	snprintf(path, sizeof path, "%s/model.pte", dir);
+	write_file(path, "0123456789abcdef", 4 << 20);
+	assert_int_equal(et_platform_source_open(&source, path, NULL, &limits, &diag), ET_E_CANCELLED);
+	assert_int_equal(asked.n, 4);
+	assert_non_null(strstr(diag.text, "nobody waits for it"));
+	asked = (struct asked){ .n_before_stop = UINT32_MAX };
+	assert_int_equal(et_platform_source_open(&source, path, NULL, &limits, &diag), ET_OK);
+	assert_int_equal(asked.n, 2 + 4); /* at first, before the pieces, before each */
+	source.release(source.owner);
+	unlink(path);
+	rmdir(dir);
+}
+
+/* A hole of the file is not copied, and reads as zeros. */
+static void holes_are_not_copied(void **state)
+{
+	enum { N = 256 << 20 };
+	char path[128];
+	char *dir = temporary_dir();
+	struct et_source source;
+	struct asked asked = { .n_before_stop = UINT32_MAX };
+	const struct et_platform_copy_limits limits = { UINT64_MAX, count_and_stop, &asked };
+	snprintf(path, sizeof path, "%s/model.pte", dir);
+	sparse(path, N - 1);
+	int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+	assert_int_equal(write(fd, "!", 1), 1);
+	close(fd);
+	assert_int_equal(et_platform_source_open(&source, path, NULL, &limits, NULL), ET_OK);
+	assert_int_equal(asked.n, 2 + 2);
+	assert_memory_equal(source.bytes, "0123456789", 10);
+	assert_int_equal(sum(source.bytes + N / 2, page_bytes()), 0);
+	assert_int_equal(source.bytes[N - 1], '!');
+	source.release(source.owner);
 	unlink(path);
 	rmdir(dir);
 }
@@ -418,6 +527,10 @@ int main(void)
 		cmocka_unit_test(sources_refuse_by_name),
 		cmocka_unit_test(full_folder),
 		cmocka_unit_test(imports_exactly_the_charged_size),
+		cmocka_unit_test(a_reserve_is_left),
+		cmocka_unit_test(a_vast_file_is_refused),
+		cmocka_unit_test(a_copy_stops),
+		cmocka_unit_test(holes_are_not_copied),
 		cmocka_unit_test(map_has_a_guard_page),
 		cmocka_unit_test(fault_becomes_zeros),
 		cmocka_unit_test(many_mappings_are_guarded),

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -97,7 +98,7 @@ static struct et_source open_program(bool is_mapped)
 	struct et_source source;
 	struct et_diag diag = { "" };
 	assert_int_equal(is_mapped ? et_platform_source_map(&source, f.program, &diag)
-				   : et_platform_source_open(&source, f.program, NULL, &diag),
+				   : et_platform_source_open(&source, f.program, NULL, NULL, &diag),
 		ET_OK);
 	assert_int_equal(et_platform_store_bind(f.store, &source, NULL, "program", &diag), ET_OK);
 	assert_non_null(source.store);
@@ -404,6 +405,25 @@ static void test_writers_at_once(void **state)
 	assert_int_equal(count_files(".kept", NULL), 1);
 }
 
+/* Opening a folder deletes what a killed writer left there, but not what another process is writing. */
+static void test_leftovers_are_deleted(void **state)
+{
+	char left[400], written[400];
+	struct et_diag diag = { "" };
+	snprintf(left, sizeof(left), "%s/.tmp-1-2-3", f.dir);
+	snprintf(written, sizeof(written), "%s/.tmp-4-5-6", f.dir);
+	write_file(left, "half", 4, 0);
+	write_file(written, "half", 4, 0);
+	int fd = open(written, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+	et_platform_store_unref(f.store);
+	f.store = et_platform_store_new(f.dir, 1 << 20, &f.log, &diag);
+	assert_non_null(f.store);
+	assert_int_equal(access(left, F_OK), -1);
+	assert_int_equal(access(written, F_OK), 0);
+	close(fd);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, set_up, tear_down)
 
 int main(void)
@@ -420,6 +440,7 @@ int main(void)
 		TEST(folders),
 		TEST(disk_full),
 		TEST(least_recently_used_is_deleted_first),
+		TEST(leftovers_are_deleted),
 		TEST(writers_at_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

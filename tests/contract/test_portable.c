@@ -162,8 +162,8 @@ int main(int argc, char **argv)
 	struct et_bundle bundle;
 	struct et_pool pool;
 	et_pool_init(&pool, et_platform_allocator());
-	if (et_platform_source_open(&source, argv[1], NULL, &diag) ||
-		et_platform_source_open(&again, argv[1], NULL, &diag) ||
+	if (et_platform_source_open(&source, argv[1], NULL, NULL, &diag) ||
+		et_platform_source_open(&again, argv[1], NULL, NULL, &diag) ||
 		et_program_open(&program, &source, NULL, et_platform_allocator(), &diag) ||
 		et_bundle_open(&bundle, again.bytes, again.n_bytes, &pool, &diag)) {
 		complain(argv[1], diag.text);

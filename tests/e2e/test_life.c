@@ -7,6 +7,7 @@
 #include "runtime/platform/platform.h"
 #include "tests/support/make_program.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -454,6 +455,42 @@ static void test_memory_budget(void **state)
 	stop(&e);
 }
 
+/* A file of 1 TiB that takes no room on its disk is refused with its size and what is free, before anything is written;
+ * other models load. The daemon may not write a file that large, whatever it does. */
+static void test_vast_file(void **state)
+{
+	const struct inf_request vast = { .kind = INF_REQUEST_METHOD_OPEN,
+		.method_open = { "vast", "", "", "", false } };
+	const struct rlimit small = { 64 << 20, 64 << 20 };
+	uint64_t method, binding, region;
+	char path[160];
+	struct e2e e;
+	e2e_init(&e);
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	e2e_put_program(&e, "vast.pte", e2e_program_double);
+	snprintf(path, sizeof path, "%s/vast.pte", e.models);
+	if (truncate(path, (off_t)1 << 40) < 0) {
+		print_message("SKIPPED: no file of 1 TiB here: %s\n", strerror(errno));
+		e2e_deinit(&e);
+		skip();
+	}
+	for (int has_budget = 0; has_budget < 2; has_budget++) {
+		e2e_start(&e, has_budget ? "memory_budget = 64M\n" : NULL);
+		assert_int_equal(prlimit(e.pid, RLIMIT_FSIZE, &small, NULL), 0);
+		struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+		struct inf_reply reply = e2e_raw_call(raw, vast);
+		if (reply.status != INF_RESOURCE_EXHAUSTED || !strstr(reply.error, "1048576 MiB") ||
+			!strstr(reply.error, has_budget ? "64 MiB that the memory budget" : "of memory are free"))
+			fail_msg("%d: %s", reply.status, reply.error);
+		e2e_raw_bind(raw, "double", &method, &binding, &region, NULL);
+		assert_int_equal(e2e_raw_call(raw, infer(binding, 0)).status, INF_OK);
+		e2e_raw_free(raw);
+		e2e_check_clean(&e);
+		e2e_stop(&e);
+	}
+	e2e_deinit(&e);
+}
+
 /* What the kernel has given the daemon that lies in no file. */
 static uint64_t anonymous_bytes(pid_t pid)
 {
@@ -661,6 +698,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_unload_while_running),
 		cmocka_unit_test(test_vast),
 		cmocka_unit_test(test_memory_budget),
+		cmocka_unit_test(test_vast_file),
 		cmocka_unit_test(test_memory_is_counted),
 		cmocka_unit_test(test_keep_alive),
 		cmocka_unit_test(test_ending),

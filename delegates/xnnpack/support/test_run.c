@@ -34,7 +34,7 @@ enum et_status test_model_open(struct test_model *ret_model, const char *path, c
 	const struct et_backend_entry *entry, const struct et_allocator *allocator, struct et_diag *diag)
 {
 	struct et_source source;
-	enum et_status status = et_platform_source_open(&source, path, NULL, diag);
+	enum et_status status = et_platform_source_open(&source, path, NULL, NULL, diag);
 	if (status != ET_OK)
 		return status;
 	return test_model_open_source(ret_model, &source, NULL, method, entry, allocator, diag);

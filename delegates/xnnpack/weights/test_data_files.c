@@ -118,9 +118,9 @@ static struct loaded load(const char *name)
 	struct et_diag diag = { "" };
 	char path[PATH_ROOM];
 	snprintf(path, sizeof(path), "%s/%s.bpte", DATA_FILES, name);
-	assert_int_equal(et_platform_source_open(&data, f.data, NULL, &diag), ET_OK);
+	assert_int_equal(et_platform_source_open(&data, f.data, NULL, NULL, &diag), ET_OK);
 	assert_int_equal(et_platform_data_add(loaded.data, &data, f.data, &diag), ET_OK);
-	assert_int_equal(et_platform_source_open(&source, path, NULL, &diag), ET_OK);
+	assert_int_equal(et_platform_source_open(&source, path, NULL, NULL, &diag), ET_OK);
 	const struct et_external_data *external = et_platform_data_table(loaded.data);
 	assert_int_equal(et_platform_store_bind(f.store, &source, external, name, &diag), ET_OK);
 	enum et_status status = test_model_open_source(&loaded.model, &source, external, "forward", &f.entry,
@@ -329,13 +329,13 @@ static void test_packed_data_is_dropped(void **state)
 	struct dropping dropping = { .n_dropped = 0 };
 	struct et_external *external;
 	struct test_model model;
-	assert_int_equal(et_platform_source_open(&dropping.source, f.data, NULL, &diag), ET_OK);
+	assert_int_equal(et_platform_source_open(&dropping.source, f.data, NULL, NULL, &diag), ET_OK);
 	struct et_source data = { .bytes = dropping.source.bytes,
 		.n_bytes = dropping.source.n_bytes,
 		.owner = &dropping,
 		.drop = note_drop };
 	assert_int_equal(et_external_open(&external, &data, NULL, et_platform_allocator(), &diag), ET_OK);
-	assert_int_equal(et_platform_source_open(&program, DATA_FILES "/first.bpte", NULL, &diag), ET_OK);
+	assert_int_equal(et_platform_source_open(&program, DATA_FILES "/first.bpte", NULL, NULL, &diag), ET_OK);
 	assert_int_equal(test_model_open_source(&model, &program, et_external_data(external), "forward", &f.entry,
 				 et_platform_allocator(), &diag),
 		ET_OK);
