@@ -24,6 +24,7 @@
 #include "daemon/model/file_id.h"
 #include "daemon/model/load_failure.h"
 #include "daemon/model/run_stats.h"
+#include "daemon/model/width.h"
 #include "daemon/queue/queues.h"
 #include "runtime/base/list.h"
 #include "runtime/method.h"
@@ -139,6 +140,7 @@ struct inf_model {
 	uint64_t keep_alive_ns;
 	bool is_pinned;
 	struct inf_run_stats stats;
+	struct inf_width width;
 };
 
 /* A new model, LOADING, with one reference. NULL: no memory. The strings are copied. */
