@@ -140,6 +140,11 @@ uint64_t inf_width_limit_ns(const struct inf_width *width)
 	return single_core_ns + single_core_ns / 2;
 }
 
+bool inf_width_is_wide(const struct inf_width *width)
+{
+	return is_wide(width) && !width->is_busy;
+}
+
 const char *inf_width_reason(const struct inf_width *width)
 {
 	if (!get32(&width->n_single_core))

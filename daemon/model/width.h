@@ -33,6 +33,8 @@ enum { INF_WIDTH_LOOK_NS = 20 * 1000 * 1000 };
 bool inf_width_choose(struct inf_width *width, uint64_t now_ns, bool (*is_busy)(void *self), void *self);
 /* After this time a run on all cores has lost what it could win, and should go on with one core. Any thread. */
 uint64_t inf_width_limit_ns(const struct inf_width *width);
+/* Whether runs use all cores now, but for the one that now and then compares. Loop thread. */
+bool inf_width_is_wide(const struct inf_width *width);
 /* Why inf_width_choose chooses as it does: a string constant. Loop thread. */
 const char *inf_width_reason(const struct inf_width *width);
 
