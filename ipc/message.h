@@ -192,6 +192,8 @@ struct inf_program_status {
 	uint64_t copied_bytes;
 	uint64_t median_ns;
 	uint64_t instance_bytes;
+	uint32_t cores;
+	const char *cores_reason;
 };
 struct inf_client_status {
 	uint64_t session;

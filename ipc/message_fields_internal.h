@@ -314,6 +314,8 @@ static const struct field program_status_fields[] = {
 	NUMBER(copied_bytes),
 	NUMBER(median_ns),
 	NUMBER(instance_bytes),
+	NUMBER(cores),
+	STRING(cores_reason, INF_MAX_NAME),
 };
 SHAPE(program_status, program_status);
 #undef OURS

@@ -234,7 +234,7 @@ static void replies_come_back(void **state)
 	static const struct inf_model_stats stats[] = {
 		{ "a", "1", 1, 2, 3, { { 1, 2 }, { 3, 4 }, { 5, 6 }, { 7, 8 }, { 9, 10 }, { 11, 12 } }, 13 },
 	};
-	static const struct inf_program_status programs[] = { { "a", "1", "b", 1, 2, 3, 4, 5, 6, 7, 8, 9 } };
+	static const struct inf_program_status programs[] = { { "a", "1", "b", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "why" } };
 	static const struct inf_client_status clients[] = { { 1, 2, 3, "c", 4, 5, 6, 7, 8 } };
 	static const struct inf_queue_status queues[] = { { "cpu", 1, 2, 3, 4, 5, 6 } };
 	static const struct inf_host_status hosts[] = { { "npu", true, 1, 2, 3, 4, 5, 6, "fell" } };
@@ -278,6 +278,8 @@ static void replies_come_back(void **state)
 	assert_string_equal(back.server_status.hosts[0].reason, "fell");
 	assert_int_equal(back.server_status.programs[0].median_ns, 8);
 	assert_int_equal(back.server_status.programs[0].instance_bytes, 9);
+	assert_int_equal(back.server_status.programs[0].cores, 10);
+	assert_string_equal(back.server_status.programs[0].cores_reason, "why");
 	assert_int_equal(back.server_status.memory_budget, 7);
 	assert_int_equal(back.server_status.clients[0].in_flight, 8);
 	assert_int_equal(back.server_status.queues[0].completed, 5);

@@ -127,8 +127,9 @@ static int report(const struct ctl *ctl, const char *name, const struct client *
 {
 	size_t n = (size_t)n_clients * n_requests;
 	uint64_t *all = ctl_alloc(n, sizeof(*all)), start_ns = UINT64_MAX, end_ns = 0, queue_ns = 0, run_ns = 0;
-	double p50_ms, p99_ms, min_ms, throughput, load_ms = (double)(clients[0].ready_ns - load_start_ns) / 1e6,
-						   first_ms = (double)(clients[0].first_ns - load_start_ns) / 1e6;
+	double p50_ms, p99_ms, min_ms, max_ms, throughput,
+		load_ms = (double)(clients[0].ready_ns - load_start_ns) / 1e6,
+		first_ms = (double)(clients[0].first_ns - load_start_ns) / 1e6;
 	uint64_t rss_kb = clients[0].resident_bytes / 1024;
 	int rc = CTL_OK;
 
@@ -143,19 +144,21 @@ static int report(const struct ctl *ctl, const char *name, const struct client *
 	p50_ms = percentile_ms(all, n, 50);
 	p99_ms = percentile_ms(all, n, 99);
 	min_ms = (double)all[0] / 1e6;
+	max_ms = (double)all[n - 1] / 1e6;
 	throughput = (double)n / ((double)(end_ns - start_ns) / 1e9);
 	free(all);
 	if (ctl->is_json) {
-		rc = ctl_print_json(json_pack("{s:s, s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:i}",
-			"model", name, "backend", clients[0].backend, "clients", (int)n_clients, "requests", (int)n,
-			"p50_ms", p50_ms, "p99_ms", p99_ms, "min_ms", min_ms, "throughput_per_s", throughput, "load_ms",
-			load_ms, "first_ms", first_ms, "rss_kb", (json_int_t)rss_kb, "mean_queue_ms",
-			(double)queue_ns / 1e6 / (double)n, "mean_run_ms", (double)run_ns / 1e6 / (double)n,
-			"copied_tensors", (int)clients[0].n_copied));
+		rc = ctl_print_json(
+			json_pack("{s:s, s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:i}",
+				"model", name, "backend", clients[0].backend, "clients", (int)n_clients, "requests",
+				(int)n, "p50_ms", p50_ms, "p99_ms", p99_ms, "min_ms", min_ms, "max_ms", max_ms,
+				"throughput_per_s", throughput, "load_ms", load_ms, "first_ms", first_ms, "rss_kb",
+				(json_int_t)rss_kb, "mean_queue_ms", (double)queue_ns / 1e6 / (double)n, "mean_run_ms",
+				(double)run_ns / 1e6 / (double)n, "copied_tensors", (int)clients[0].n_copied));
 	} else {
 		printf("%s%s%s: %u client%s, %zu requests\n", ctl_bold(ctl), name, ctl_plain(ctl), n_clients,
 			n_clients == 1 ? "" : "s", n);
-		printf("  p50 %.3f ms   p99 %.3f ms   min %.3f ms\n", p50_ms, p99_ms, min_ms);
+		printf("  p50 %.3f ms   p99 %.3f ms   min %.3f ms   max %.3f ms\n", p50_ms, p99_ms, min_ms, max_ms);
 		printf("  %.1f requests/s   load %.1f ms   resident %s\n", throughput, load_ms,
 			ctl_bytes(rss_kb * 1024));
 		printf("  mean of a request: queue %.3f ms, run %.3f ms; %u tensors copied\n",
@@ -264,11 +267,11 @@ out:
 const struct ctl_command ctl_bench_command = {
 	.name = "bench",
 	.arguments = "[--local] [OPTION...] NAME|FILE",
-	.summary = "Time requests: p50, p99, minimum, throughput, load time, memory",
+	.summary = "Time requests: p50, p99, minimum, maximum, throughput, load time, memory",
 	.help = "NAME is a model that the daemon serves. FILE is a .pte or .bpte: an argument with a slash, or with one\n"
 		"of these suffixes. It is passed to the daemon, or runs in this process with --local. The inputs are those\n"
 		"of the file's first test case, else zeros.\n\n"
-		"JSON: p50_ms p99_ms min_ms throughput_per_s load_ms first_ms rss_kb mean_queue_ms mean_run_ms\n"
-		"copied_tensors.\n",
+		"JSON: p50_ms p99_ms min_ms max_ms throughput_per_s load_ms first_ms rss_kb mean_queue_ms\n"
+		"mean_run_ms copied_tensors.\n",
 	.run = run,
 };

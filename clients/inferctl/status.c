@@ -50,12 +50,14 @@ static int print_json(const struct inf_server_status *s)
 	for (size_t i = 0; i < s->n_programs; i++) {
 		const struct inf_program_status *p = &s->programs[i];
 		json_array_append_new(programs,
-			json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", p->name,
-				"version", p->version, "backend", p->backend, "methods", (json_int_t)p->methods,
-				"file_bytes", (json_int_t)p->file_bytes, "plan_bytes", (json_int_t)p->plan_bytes,
-				"state_bytes", (json_int_t)p->state_bytes, "frame_bytes", (json_int_t)p->frame_bytes,
-				"requests", (json_int_t)p->requests, "copied_bytes", (json_int_t)p->copied_bytes,
-				"median_ns", (json_int_t)p->median_ns, "context_bytes", (json_int_t)p->instance_bytes));
+			json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "name",
+				p->name, "version", p->version, "backend", p->backend, "methods",
+				(json_int_t)p->methods, "file_bytes", (json_int_t)p->file_bytes, "plan_bytes",
+				(json_int_t)p->plan_bytes, "state_bytes", (json_int_t)p->state_bytes, "frame_bytes",
+				(json_int_t)p->frame_bytes, "requests", (json_int_t)p->requests, "copied_bytes",
+				(json_int_t)p->copied_bytes, "median_ns", (json_int_t)p->median_ns, "context_bytes",
+				(json_int_t)p->instance_bytes, "cores", (json_int_t)p->cores, "cores_reason",
+				p->cores_reason));
 	}
 	for (size_t i = 0; i < s->n_clients; i++) {
 		const struct inf_client_status *c = &s->clients[i];
@@ -102,10 +104,10 @@ static void print_heading(const struct ctl *ctl, size_t n, const char *one, cons
 static void print_programs(const struct ctl *ctl, const struct inf_server_status *s)
 {
 	static const char *const headings[] = { "model", "version", "backend", "methods", "requests", "median", "file",
-		"plan", "instances", "state", "frames", "copied" };
+		"plan", "instances", "state", "frames", "copied", "cores", "because" };
 	struct ctl_table table;
 	print_heading(ctl, s->n_programs, "loaded program", "loaded programs");
-	ctl_table_init(&table, "lllrrrrrrrrr");
+	ctl_table_init(&table, "lllrrrrrrrrrrl");
 	for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++)
 		ctl_table_cell(&table, "%s", headings[i]);
 	for (size_t i = 0; i < s->n_programs; i++) {
@@ -122,6 +124,8 @@ static void print_programs(const struct ctl *ctl, const struct inf_server_status
 		ctl_table_cell(&table, "%s", ctl_bytes(p->state_bytes));
 		ctl_table_cell(&table, "%s", ctl_bytes(p->frame_bytes));
 		ctl_table_cell(&table, "%s", ctl_bytes(p->copied_bytes));
+		ctl_table_cell(&table, "%" PRIu32, p->cores);
+		ctl_table_cell(&table, "%s", p->cores_reason);
 	}
 	if (s->n_programs)
 		ctl_table_print(ctl, &table, 2);

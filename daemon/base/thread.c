@@ -5,9 +5,7 @@
  * faults raise. Every thread of the daemon starts here, so that none of them lacks that mask. */
 #include "daemon/base/thread.h"
 
-#include <sched.h>
 #include <signal.h>
-#include <unistd.h>
 
 int inf_thread_start(pthread_t *ret_id, void *(*run)(void *), void *arg, const char *name)
 {
@@ -24,13 +22,4 @@ int inf_thread_start(pthread_t *ret_id, void *(*run)(void *), void *arg, const c
 		return -rc;
 	pthread_setname_np(*ret_id, name);
 	return 0;
-}
-
-uint32_t inf_n_cores(void)
-{
-	cpu_set_t set;
-	if (sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 0)
-		return (uint32_t)CPU_COUNT(&set);
-	long n = sysconf(_SC_NPROCESSORS_ONLN);
-	return n > 0 ? (uint32_t)n : 1;
 }

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Thread: starting the daemon's threads, and how many can run at once. */
+/* Thread: starting the daemon's threads. */
 #ifndef DAEMON_BASE_THREAD_H
 #define DAEMON_BASE_THREAD_H
 
 #include <pthread.h>
-#include <stdint.h>
 
 /* Start a thread called @name (at most 15 characters) that runs @run with @arg. 0, or negative errno. */
 int inf_thread_start(pthread_t *ret_id, void *(*run)(void *), void *arg, const char *name);
-
-/* The cores this process may use. */
-uint32_t inf_n_cores(void);
 
 #endif

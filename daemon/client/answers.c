@@ -103,8 +103,30 @@ static uint64_t get(const _Atomic(uint64_t) *value)
 	return atomic_load_explicit(value, memory_order_relaxed);
 }
 
-static void describe_program(const struct inf_model *m, struct inf_program_status *p)
+/* The cores that the next request of @m gets if it is alone, and why. */
+static uint32_t cores_of(const struct inf_context *context, const struct inf_model *m, const char **ret_reason)
 {
+	const struct inf_pool *cpu = context->queues.pools[0];
+	if (!inf_pool_has_all_cores(cpu)) {
+		*ret_reason = "the daemon has a single core or worker";
+		return 1;
+	}
+	if (m->info->first_queue.kind != ET_QUEUE_CPU) {
+		*ret_reason = "it begins on another device";
+		return 1;
+	}
+	if (inf_run_stats_is_quick(&m->stats)) {
+		*ret_reason = "it takes less time than waking a worker";
+		return 1;
+	}
+	*ret_reason = inf_width_reason(&m->width);
+	return inf_width_is_wide(&m->width) ? inf_pool_n_workers(cpu) : 1;
+}
+
+static void describe_program(const struct inf_context *context, const struct inf_model *m, struct inf_program_status *p)
+{
+	const char *reason;
+	uint32_t cores = cores_of(context, m, &reason);
 	struct et_program_stats stats;
 	uint64_t n_frames = atomic_load_explicit(&m->n_frames, memory_order_relaxed);
 	et_program_stats(m->program, &stats);
@@ -122,6 +144,8 @@ static void describe_program(const struct inf_model *m, struct inf_program_statu
 		.copied_bytes = get(&m->stats.copied_bytes),
 		.median_ns = inf_run_stats_median_ns(&m->stats),
 		.instance_bytes = inf_model_use(m).n_instances,
+		.cores = cores,
+		.cores_reason = reason,
 	};
 }
 
@@ -204,7 +228,7 @@ static bool list_programs(const struct inf_context *context, struct et_pool *poo
 	for (const struct et_list_node *node = list->next; node != list && programs; node = node->next) {
 		const struct inf_model *m = ET_CONTAINER_OF(node, const struct inf_model, node);
 		if (inf_model_is_loaded(m))
-			describe_program(m, &programs[status->n_programs++]);
+			describe_program(context, m, &programs[status->n_programs++]);
 	}
 	status->programs = programs;
 	return programs;

@@ -15,6 +15,7 @@
 #include "daemon/client/binding.h"
 #include "daemon/context.h"
 #include "daemon/client/session.h"
+#include "daemon/base/cores.h"
 #include "daemon/base/text.h"
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
@@ -413,6 +414,21 @@ static void end_run(struct inf_binding *b, enum et_status status, struct inf_rep
 		b->method->context->events.backend_crashed(b->method->context->events.self);
 }
 
+/* Count the width of the run, if it is known now: all its segments had the same, or it lost all cores because it was
+ * not done in time. */
+static void count_width(struct inf_binding *b, bool is_done, uint64_t used_ns)
+{
+	struct inf_job *job = &b->job;
+	struct inf_item *item = &job->item;
+	uint64_t *max_ns = &item->all_cores_max_ns;
+	*(item->is_all_cores ? &job->n_all_cores : &job->n_single_core) += 1;
+	bool is_too_long = item->is_all_cores && (item->prefers_single_core || (*max_ns && used_ns >= *max_ns));
+	if (is_too_long || (is_done && !(job->n_single_core && job->n_all_cores)))
+		inf_width_add(&b->method->model->width, item->is_all_cores, job->run_ns, et_platform_now_ns(NULL));
+	if (item->is_all_cores && !is_too_long && *max_ns)
+		*max_ns -= used_ns; /* for the next segment */
+}
+
 static enum inf_segment_end job_run(void *self, struct inf_item *item, struct inf_worker *worker)
 {
 	struct inf_binding *b = inf_job_binding(item);
@@ -442,7 +458,7 @@ static enum inf_segment_end job_run(void *self, struct inf_item *item, struct in
 	uint64_t used_ns = et_platform_now_ns(NULL) - began_ns;
 	job->run_ns += used_ns;
 	job->cost_ns += used_ns * cores;
-	*(item->is_all_cores ? &job->n_all_cores : &job->n_single_core) += 1;
+	count_width(b, stop == ET_STOP_DONE, used_ns);
 	if (stop == ET_STOP_QUEUE) {
 		if (run->queue.kind == env->queue.kind && run->queue.device == env->queue.device) {
 			set_state(b, INF_JOB_QUEUED);
@@ -454,8 +470,6 @@ static enum inf_segment_end job_run(void *self, struct inf_item *item, struct in
 			et_queue_kind_name((enum et_queue_kind)run->queue.kind), run->queue.device);
 		run->status = ET_E_NOT_SUPPORTED;
 	}
-	if (stop == ET_STOP_DONE && !(job->n_single_core && job->n_all_cores))
-		inf_run_stats_add_width(&b->method->model->stats, item->is_all_cores, job->run_ns);
 	end_run(b, et_run_end(run), &worker->reply);
 	return INF_SEGMENT_ENDED;
 }
@@ -608,9 +622,17 @@ static uint64_t deadline_of(uint64_t timeout_us, uint64_t now_ns)
 	return has_deadline ? deadline_ns : 0;
 }
 
-static void make_ready(struct inf_job *job, struct inf_model *model, uint64_t id, enum inf_class priority_class,
-	uint64_t deadline_ns, uint64_t now_ns)
+static bool are_cores_busy(void *self)
 {
+	return inf_cores_are_busy(inf_pool_n_workers(self));
+}
+
+static void make_ready(struct inf_binding *b, uint64_t id, enum inf_class priority_class, uint64_t deadline_ns,
+	uint64_t now_ns)
+{
+	struct inf_job *job = &b->job;
+	struct inf_model *model = b->method->model;
+	struct inf_pool *cpu = b->method->context->queues.pools[0];
 	job->id = id;
 	job->arrived_ns = now_ns;
 	job->started_ns = job->run_ns = job->cost_ns = 0;
@@ -623,7 +645,9 @@ static void make_ready(struct inf_job *job, struct inf_model *model, uint64_t id
 	job->item.priority_class = priority_class;
 	job->item.deadline_ns = deadline_ns;
 	job->item.cost_ns = atomic_load_explicit(&model->stats.guess_ns, memory_order_relaxed);
-	job->item.prefers_single_core = inf_run_stats_prefers_single_core(&model->stats);
+	job->item.prefers_single_core = !inf_pool_has_all_cores(cpu) ||
+					!inf_width_choose(&model->width, now_ns, are_cores_busy, cpu);
+	job->item.all_cores_max_ns = inf_width_limit_ns(&model->width);
 }
 
 enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct inf_infer *request, uint64_t now_ns,
@@ -663,7 +687,7 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 		return status;
 	struct inf_model *model = method->model;
 	uint64_t deadline_ns = deadline_of(request->timeout_us, now_ns);
-	make_ready(job, model, id, priority_class, deadline_ns, now_ns);
+	make_ready(b, id, priority_class, deadline_ns, now_ns);
 	atomic_fetch_add_explicit(&b->session->n_in_flight, 1, memory_order_relaxed);
 	b->session->n_requests++;
 	atomic_fetch_add_explicit(&method->first->n_jobs, 1, memory_order_relaxed);

@@ -11,8 +11,8 @@
  * wants the daemon stopped. */
 #include "daemon/loop/server.h"
 
+#include "daemon/base/cores.h"
 #include "daemon/base/text.h"
-#include "daemon/base/thread.h"
 #include "daemon/client/binding.h"
 #include "daemon/client/method.h"
 #include "daemon/client/requests.h"
@@ -364,7 +364,7 @@ static int start_queues(struct inf_server *server, struct et_diag *diag)
 	struct inf_pool_options pool = {
 		.queue = { .kind = ET_QUEUE_CPU },
 		.n_workers = config->workers ? config->workers : inf_n_cores(),
-		.has_all_cores = true,
+		.has_all_cores = inf_n_cores() > 1,
 		.age_ns = config->age_ns,
 		.spin_ns = inf_n_cores() >= SPIN_MIN_CORES ? config->spin_ns : 0,
 		.registry = registry,

@@ -24,6 +24,7 @@
 #include "daemon/model/file_id.h"
 #include "daemon/model/load_failure.h"
 #include "daemon/model/run_stats.h"
+#include "daemon/model/width.h"
 #include "daemon/queue/queues.h"
 #include "runtime/base/list.h"
 #include "runtime/method.h"
@@ -144,6 +145,7 @@ struct inf_model {
 	uint64_t keep_alive_ns;      /* how long it stays loaded after its last Method was closed */
 	bool is_pinned;              /* it stays loaded without Methods, until an administrator unloads it */
 	struct inf_run_stats stats;
+	struct inf_width width;
 };
 
 /* A new model, LOADING, with one reference. NULL: no memory. The strings are copied. */

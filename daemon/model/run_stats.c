@@ -58,50 +58,6 @@ void inf_run_stats_add(struct inf_run_stats *stats, bool is_success, uint64_t qu
 	atomic_store_explicit(&stats->guess_ns, guess, memory_order_relaxed);
 }
 
-enum { N_TRIALS = 3, TRY_AGAIN = 32, MAX_PATIENCE = 8 };
-
-/* A moving average; a single outlier counts for little. */
-static void average(_Atomic(uint64_t) *average_ns, _Atomic(uint32_t) *n, uint64_t ns)
-{
-	uint64_t before = atomic_load_explicit(average_ns, memory_order_relaxed);
-	uint32_t count = atomic_fetch_add_explicit(n, 1, memory_order_relaxed);
-	if (count < N_TRIALS) /* the first runs find cold caches: the best of them is closest */
-		before = !count || ns < before ? ns : before;
-	else
-		before = before - before / 4 + (ns < 4 * before ? ns : 4 * before) / 4;
-	atomic_store_explicit(average_ns, before, memory_order_relaxed);
-}
-
-void inf_run_stats_add_width(struct inf_run_stats *stats, bool is_all_cores, uint64_t run_ns)
-{
-	uint32_t patience = atomic_load_explicit(&stats->patience, memory_order_relaxed);
-	uint64_t single_core_ns = atomic_load_explicit(&stats->single_core_ns, memory_order_relaxed);
-	if (!is_all_cores) {
-		average(&stats->single_core_ns, &stats->n_single_core, run_ns);
-		return;
-	}
-	average(&stats->all_cores_ns, &stats->n_all_cores, run_ns);
-	patience = run_ns < single_core_ns ? 0 : patience < MAX_PATIENCE ? patience + 1 : patience;
-	atomic_store_explicit(&stats->patience, patience, memory_order_relaxed);
-}
-
-bool inf_run_stats_prefers_single_core(struct inf_run_stats *stats)
-{
-	uint32_t n_single_core = atomic_load_explicit(&stats->n_single_core, memory_order_relaxed);
-	uint32_t n_all_cores = atomic_load_explicit(&stats->n_all_cores, memory_order_relaxed);
-	uint32_t n = atomic_fetch_add_explicit(&stats->n_chosen, 1, memory_order_relaxed);
-	uint64_t single_core_ns = atomic_load_explicit(&stats->single_core_ns, memory_order_relaxed);
-	uint64_t all_cores_ns = atomic_load_explicit(&stats->all_cores_ns, memory_order_relaxed);
-	bool is_clear = n_single_core && n_all_cores && all_cores_ns > 2 * single_core_ns;
-	if (!is_clear && (n_single_core < N_TRIALS || n_all_cores < N_TRIALS))
-		return n_single_core <= n_all_cores;
-	bool prefers_single_core = all_cores_ns > single_core_ns - single_core_ns / 8;
-	uint32_t again = TRY_AGAIN << (prefers_single_core
-					       ? atomic_load_explicit(&stats->patience, memory_order_relaxed)
-					       : 0);
-	return n % again == again - 1 ? !prefers_single_core : prefers_single_core;
-}
-
 static int compare_uint64(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;

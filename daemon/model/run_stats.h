@@ -22,21 +22,11 @@ struct inf_run_stats {
 	_Atomic(uint64_t) guess_ns; /* the expected cost of the next run on one core */
 	bool may_be_quick;          /* no instruction of the program can take long; set before the first run */
 	_Atomic(uint32_t) n_quick; /* runs shorter than waking a worker; a slow run halves it, a long one quarters it */
-	/* Running averages of whole runs on one core and on all cores, and how many runs they cover. */
-	_Atomic(uint64_t) single_core_ns, all_cores_ns;
-	_Atomic(uint32_t) n_single_core, n_all_cores, n_chosen;
-	_Atomic(uint32_t) patience; /* doublings of the time until the slower width is tried again */
 };
 
 /* Count a request that ran. */
 void inf_run_stats_add(struct inf_run_stats *stats, bool is_success, uint64_t queue_ns, uint64_t run_ns,
 	uint64_t cost_ns, uint64_t copied_bytes);
-/* Count a run whose segments all ran on one core, or all on all cores. */
-void inf_run_stats_add_width(struct inf_run_stats *stats, bool is_all_cores, uint64_t run_ns);
-/* Whether the next run should stay on one core even if it is alone. More cores do not always help: a small model has
- * finished before they have met, and on a machine with other load they wait for each other. So both widths are
- * measured, and the slower one is tried again now and then. Each call counts as one choice. Loop thread. */
-bool inf_run_stats_prefers_single_core(struct inf_run_stats *stats);
 /* Whether the next run is expected to take less time than waking a worker for it: all but one of the last many runs
  * did, and no instruction of the program can take long, whatever its inputs are. */
 bool inf_run_stats_is_quick(const struct inf_run_stats *stats);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Run statistics: which runs count as quick, which width the next run gets, and the median. */
+/* Run statistics: which runs count as quick, and the median. */
 #include "daemon/model/run_stats.h"
 
 #include <setjmp.h>
@@ -50,27 +50,6 @@ static void test_not_quick(void **state)
 	assert_false(inf_run_stats_is_quick(&stats));
 }
 
-static uint32_t count_single_core(uint64_t single_core_ns, uint64_t all_cores_ns)
-{
-	uint32_t n = 0;
-	for (uint32_t i = 0; i < MANY; i++) {
-		bool is_single_core = inf_run_stats_prefers_single_core(&stats);
-		n += is_single_core;
-		inf_run_stats_add_width(&stats, !is_single_core, is_single_core ? single_core_ns : all_cores_ns);
-	}
-	return n;
-}
-
-/* The faster width is preferred, and the slower one is tried again now and then. */
-static void test_width(void **state)
-{
-	uint32_t n = count_single_core(4000, 1000);
-	assert_true(n > 0 && n < MANY / 10);
-	setup(state);
-	n = count_single_core(1000, 4000);
-	assert_true(n > MANY * 9 / 10 && n < MANY);
-}
-
 static void test_median(void **state)
 {
 	assert_int_equal(inf_run_stats_median_ns(&stats), 0);
@@ -85,7 +64,6 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_quick, setup),
 		cmocka_unit_test_setup(test_not_quick, setup),
-		cmocka_unit_test_setup(test_width, setup),
 		cmocka_unit_test_setup(test_median, setup),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -192,6 +192,11 @@ uint32_t inf_pool_n_workers(const struct inf_pool *pool)
 	return pool->n_threads;
 }
 
+bool inf_pool_has_all_cores(const struct inf_pool *pool)
+{
+	return pool->has_all_cores;
+}
+
 uint32_t inf_pool_n_plan_workers(const struct inf_pool *pool)
 {
 	return pool->n_threads + pool->has_all_cores;

@@ -50,6 +50,8 @@ struct inf_pool *inf_pool_free(struct inf_pool *pool);
 
 struct et_queue_id inf_pool_queue(const struct inf_pool *pool);
 uint32_t inf_pool_n_workers(const struct inf_pool *pool);
+/* Whether a request can run on all cores. */
+bool inf_pool_has_all_cores(const struct inf_pool *pool);
 /* How many worker_index values of a Plan the pool uses: one for each worker, and one for all cores if it has them. */
 uint32_t inf_pool_n_plan_workers(const struct inf_pool *pool);
 /* For its constant members: the worker's thread uses the others. */

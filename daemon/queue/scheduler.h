@@ -73,6 +73,9 @@ struct inf_item {
 	uint64_t deadline_ns;     /* 0: none */
 	uint64_t cost_ns;         /* a guess at its run time, corrected when it is known */
 	bool prefers_single_core; /* it gains nothing from more cores */
+	/* A run that is not done after this time on all cores, in one segment, is interrupted between two instructions
+	 * and gets prefers_single_core; 0: never. */
+	uint64_t all_cores_max_ns;
 
 	/* The pool whose queue it is in; NULL: none. Changed under that pool's lock. */
 	_Atomic(void *) owner;

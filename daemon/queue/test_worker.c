@@ -328,6 +328,50 @@ static void test_threads_rest_before_the_reply(void **state)
 	inf_pool_free(w.pool);
 }
 
+/* --- the time on all cores -------------------------------------------------------------------------- */
+
+/* A run whose instructions never end in time: it looks whether it should yield until it should. */
+static enum inf_segment_end run_too_long(void *self, struct inf_item *item, struct inf_worker *worker)
+{
+	struct world *w = self;
+	const struct et_worker_env *env = &worker->all_cores;
+	if (!item->is_all_cores)
+		return INF_SEGMENT_ENDED;
+	atomic_fetch_add(&w->n_tasks, 1);
+	while (!env->should_yield(env->yield_self))
+		;
+	return INF_SEGMENT_AGAIN;
+}
+
+/* Nothing else waits, and yet the run gives up all cores, and gets one. */
+static void test_all_cores_are_lost(void **state)
+{
+	const struct et_registry registry = { 0 };
+	const struct et_log log = { 0 };
+	struct world w = { 0 };
+	const struct inf_pool_options options = { .n_workers = 2,
+		.has_all_cores = true,
+		.registry = &registry,
+		.log = &log,
+		.allocator = et_platform_allocator() };
+	const struct inf_pool_events events = {
+		.self = &w, .run = run_too_long, .finished = finished, .left = never, .expired = never
+	};
+	struct et_diag diag = { 0 };
+	assert_int_equal(inf_pool_new(&w.pool, &options, &events, &diag), 0);
+	inf_group_init(&w.group, 1);
+	inf_flow_init(&w.flow, &w.group, 1);
+	w.item = (struct inf_item){
+		.flow = &w.flow, .priority_class = INF_CLASS_INTERACTIVE, .all_cores_max_ns = 1000 * 1000
+	};
+	inf_pool_submit(w.pool, &w.item);
+	while (atomic_load(&w.n_ended) == 0)
+		sched_yield();
+	assert_int_equal(atomic_load(&w.n_tasks), 1); /* segments on all cores */
+	assert_true(w.item.prefers_single_core);
+	inf_pool_free(w.pool);
+}
+
 /* --- the charge of a run ---------------------------------------------------------------------------- */
 
 enum { N_CHARGED = 16, BURN_NS = 5 * 1000 * 1000, PER_NS = 64 /* of virtual time, with weight 1 */ };
@@ -432,6 +476,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_threads_rest_before_the_reply),
+		cmocka_unit_test(test_all_cores_are_lost),
 		cmocka_unit_test(test_inline_worker_is_alone),
 		cmocka_unit_test(test_tasks_come_first),
 		cmocka_unit_test(test_deadline_of_what_runs),

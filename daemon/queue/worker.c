@@ -102,13 +102,22 @@ static bool should_yield(void *self)
 	       et_platform_now_ns(NULL) - atomic_load_explicit(&t->busy_since_ns, memory_order_relaxed) >= SLICE_NS;
 }
 
-/* A run on all cores also yields to any waiting request at once. */
+/* A run on all cores also yields to any waiting request at once, and, when it has lost what it could win, to itself on
+ * one core: where other processes use the cores, its threads wait for each other. */
 static bool should_yield_all_cores(void *self)
 {
 	struct inf_pool_thread *t = self;
+	struct inf_item *item = t->item;
 	count_step(t);
-	return atomic_load_explicit(&t->has_tasks, memory_order_relaxed) ||
-	       atomic_load_explicit(&t->worker.pool->n_waiting, memory_order_relaxed) > 0;
+	if (atomic_load_explicit(&t->has_tasks, memory_order_relaxed) ||
+		atomic_load_explicit(&t->worker.pool->n_waiting, memory_order_relaxed) > 0)
+		return true;
+	if (!item->all_cores_max_ns ||
+		et_platform_now_ns(NULL) - atomic_load_explicit(&t->busy_since_ns, memory_order_relaxed) <
+			item->all_cores_max_ns)
+		return false;
+	item->prefers_single_core = true;
+	return true;
 }
 
 static void run_task(struct inf_pool *pool, struct inf_pool_thread *t)

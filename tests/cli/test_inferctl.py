@@ -562,10 +562,11 @@ class Local(Folder):
 
     def test_bench(self):
         result = json.loads(self.good("bench", "--local", "--json", "--requests", "5", "--clients", "2", MODEL))
-        for key in ("p50_ms", "p99_ms", "min_ms", "throughput_per_s", "load_ms", "first_ms", "rss_kb"):
+        for key in ("p50_ms", "p99_ms", "min_ms", "max_ms", "throughput_per_s", "load_ms", "first_ms", "rss_kb"):
             self.assertGreater(result[key], 0, key)
         self.assertLessEqual(result["min_ms"], result["p50_ms"])
         self.assertLessEqual(result["p50_ms"], result["p99_ms"])
+        self.assertLessEqual(result["p99_ms"], result["max_ms"])
         self.assertEqual(result["requests"], 10)
         self.assertIn("p50", self.good("bench", "--local", "--requests", "3", MODEL))
 
@@ -747,7 +748,7 @@ class Daemon(Folder):
     def test_bench(self):
         for name in ("net", MODEL):
             result = json.loads(self.ask("bench", "--json", "--requests", "5", "--clients", "3", name))
-            for key in ("p50_ms", "p99_ms", "min_ms", "throughput_per_s", "load_ms", "first_ms", "rss_kb"):
+            for key in ("p50_ms", "p99_ms", "min_ms", "max_ms", "throughput_per_s", "load_ms", "first_ms", "rss_kb"):
                 self.assertGreater(result[key], 0, key)
             self.assertEqual(result["copied_tensors"], 0)
 
@@ -756,7 +757,9 @@ class Daemon(Folder):
         index = {m["name"]: m for m in json.loads(self.ask("models", "--json"))["models"]}
         self.assertEqual(index["net"]["state"], "READY")
         self.assertGreater(index["net"]["memory_bytes"], 0)
-        self.assertEqual(len(json.loads(self.ask("status", "--json"))["programs"]), 1)
+        programs = json.loads(self.ask("status", "--json"))["programs"]
+        self.assertEqual([p["cores"] for p in programs], [1])
+        self.assertIn(programs[0]["cores_reason"], ("no run yet", "the daemon has a single core or worker"))
         self.assertRegex(self.ask("status"), r"net +1 +xnnpack +0 +0 +- ")  # no median of no request
         self.ask("unload", "net")
         self.assertEqual(json.loads(self.ask("status", "--json"))["programs"], [])

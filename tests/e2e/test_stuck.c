@@ -319,7 +319,7 @@ static void test_all_cores(void **state)
 	start(&e, "", "");
 	struct inferd *d = e2e_connect(&e), *other = e2e_connect(&e);
 	struct inferd_binding *b = e2e_bind(d, "block", NULL), *cpu = e2e_bind(other, "double", NULL);
-	for (int i = 0; i < 8; i++) { /* on one core and on all, in turn: it is not known what suits it */
+	for (int i = 0; i < 8; i++) { /* on one core and, if cores are free, on all, in turn */
 		begin(b, &status);
 		e2e_until_jobs(&e, 1, 0);
 		assert_true(e2e_infer(cpu, 3, &rc) == 6 && rc == 0);

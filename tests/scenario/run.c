@@ -9,10 +9,13 @@
  *     flow NAME [user=U] [weight=N] a connection; without user= it has a user of its own, of the same weight (default
  *                                   1); so has a connection that no `flow` declares
  *     t=T submit NAME [flow=F] [class=C] [cost=T] [guess=T] [deadline=T] [stream=S] [single-core] [steps=N]
+ *                   [all-cores-cost=T] [all-cores-max=T]
  *                                   cost: how long it runs on one core; guess: what the scheduler is told (default:
  *                                   the cost); deadline: absolute; steps: instructions, of equal length (default 1),
  *                                   between which it yields as a worker's run does: to a higher class, and to any
- *                                   request if it has all cores
+ *                                   request if it has all cores; all-cores-cost: how long it runs on all cores
+ *                                   (default: its cost, shared evenly); all-cores-max: the time after which it gives
+ *                                   them up
  *     t=T saturate F [class=C] [cost=T] [guess=T] [n=N] [until=T] [steps=N]
  *                                   client F keeps N requests in flight until then (default 1, 1000)
  *     t=T cancel NAME
@@ -52,6 +55,7 @@ struct request {
 	struct inf_item item;
 	char name[MAX_NAME];
 	uint64_t at, cost, guess, cancel_at, start, end;
+	uint64_t all_cores_cost; /* 0: its cost, shared evenly */
 	enum fate fate;
 	bool was_all_cores; /* in its first segment */
 	int loop;           /* index of the saturating client, or -1 */
@@ -209,6 +213,7 @@ static void read_event(uint64_t at, char **words, unsigned n)
 	bool prefers_single_core = false;
 	enum inf_class priority_class = INF_CLASS_INTERACTIVE;
 	uint64_t cost = 1, guess = UINT64_MAX, deadline = 0, until = 1000, count = 1, steps = 1;
+	uint64_t all_cores_cost = 0, all_cores_max = 0;
 	if (n < 2)
 		script_bad_line("an event needs a verb and a name");
 	if (strcmp(words[0], "cancel") == 0) {
@@ -235,6 +240,10 @@ static void read_event(uint64_t at, char **words, unsigned n)
 			until = script_number(value);
 		else if (strcmp(words[i], "single-core") == 0)
 			prefers_single_core = true;
+		else if ((value = after(words[i], "all-cores-cost=")))
+			all_cores_cost = script_number(value);
+		else if ((value = after(words[i], "all-cores-max=")))
+			all_cores_max = script_number(value);
 		else if ((value = after(words[i], "n=")))
 			count = script_number(value);
 		else if ((value = after(words[i], "steps=")))
@@ -247,6 +256,8 @@ static void read_event(uint64_t at, char **words, unsigned n)
 		snprintf(r->name, sizeof(r->name), "%s", words[1]);
 		r->item.deadline_ns = deadline;
 		r->item.prefers_single_core = prefers_single_core;
+		r->item.all_cores_max_ns = all_cores_max;
+		r->all_cores_cost = all_cores_cost;
 		r->item.stream = stream ? take_stream(stream) : NULL;
 		r->n_steps = (unsigned)steps;
 		if (guess != UINT64_MAX)
@@ -283,16 +294,21 @@ static uint64_t cores_of(const struct request *r)
 /* When its next step ends. */
 static uint64_t end_of_step(const struct request *r, uint64_t now)
 {
-	uint64_t cores = cores_of(r), cost = r->cost * (r->n_done + 1) / r->n_steps;
-	cost -= r->cost * r->n_done / r->n_steps;
+	bool is_slow = r->item.is_all_cores && r->all_cores_cost;
+	uint64_t cores = is_slow ? 1 : cores_of(r), whole = is_slow ? r->all_cores_cost : r->cost;
+	uint64_t cost = whole * (r->n_done + 1) / r->n_steps - whole * r->n_done / r->n_steps;
 	return now + (cost + cores - 1) / cores;
 }
 
-/* Like should_yield in daemon/queue/worker.c. */
-static bool should_yield(const struct request *r)
+/* Like should_yield and should_yield_all_cores in daemon/queue/worker.c. */
+static bool should_yield(struct request *r, uint64_t now)
 {
 	if (r->item.is_all_cores && play.sched.n_waiting)
 		return true;
+	if (r->item.is_all_cores && r->item.all_cores_max_ns && now - r->begun >= r->item.all_cores_max_ns) {
+		r->item.prefers_single_core = true;
+		return true;
+	}
 	for (int priority_class = 0; priority_class < (int)r->item.priority_class; priority_class++)
 		if (!et_list_is_empty(&play.sched.classes[priority_class]))
 			return true;
@@ -303,7 +319,7 @@ static void finish(unsigned worker, uint64_t now)
 {
 	struct request *r = play.workers[worker];
 	bool is_over = ++r->n_done == r->n_steps;
-	if (!is_over && !should_yield(r)) {
+	if (!is_over && !should_yield(r, now)) {
 		r->end = end_of_step(r, now);
 		return;
 	}
