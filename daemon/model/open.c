@@ -503,31 +503,26 @@ static bool is_answered_at_once(struct inf_open_state *state, bool must_scan)
 	return s;
 }
 
-/* The turn of a scan of the same model that is on its way; else a new one. */
-static const void *find_turn(const struct inf_open_state *state)
+const void *inf_scan_turn(const char *model)
 {
-	const struct inf_repository *r = state->repository;
-	for (const struct et_list_node *node = r->opens.next; node != &r->opens; node = node->next) {
-		const struct inf_open_state *other = ET_CONTAINER_OF(node, const struct inf_open_state, node);
-		if (other->turn && other->is_suspended && strcmp(other->model, state->model) == 0)
-			return other->turn;
-	}
-	return state;
+	uintptr_t hash = 5381;
+	for (; *model; model++)
+		hash = hash * 33 ^ (uint8_t)*model;
+	return (const void *)(hash | 1); /* odd: not the address of a user */
 }
 
 static void begin_scan(struct inf_open_state *state)
 {
 	struct inf_repository *r = state->repository;
 	state->memory_budget = r->o.config->memory_budget;
-	if (!state->is_uploaded)
-		state->turn = find_turn(state);
 	inf_text(state->cache_dir, sizeof(state->cache_dir), "%s", r->o.config->cache);
 	inf_text(state->folder, sizeof(state->folder), "%s", r->o.config->models);
 	state->work.run = scan_run;
 	state->work.done = scan_done;
 	state->is_suspended = true;
 	r->n_busy++;
-	inf_helper_post_for_user(r->o.helper, &state->work, state->is_uploaded ? state->whose : state->turn);
+	inf_helper_post_for_user(r->o.helper, &state->work,
+		state->is_uploaded ? state->whose : inf_scan_turn(state->model));
 }
 
 void inf_repository_open(struct inf_repository *r, struct inf_open *open)

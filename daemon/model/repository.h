@@ -62,6 +62,9 @@ struct inf_repository *inf_repository_free(struct inf_repository *repository);
 
 /* Get a model. */
 void inf_repository_open(struct inf_repository *repository, struct inf_open *open);
+/* The owner of the helper's work that scans @model of the folder: scans of one model run one after another, those of
+ * different models beside each other (but for equal hashes of their names). */
+const void *inf_scan_turn(const char *model);
 /* Cancel @open: done is called with INF_CANCELLED, at once or when a step that cannot be interrupted has come back
  * (reading a file may take long); until then the repository uses what it was given. Nothing happens if done was
  * called. */

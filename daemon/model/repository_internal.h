@@ -35,7 +35,6 @@ struct inf_open_state {
 	int fd, data_fds[ET_PLATFORM_MAX_DATA];
 	uint32_t n_data_fds;
 	struct inf_work work;
-	const void *turn;       /* for the helper: scans of the same model take turns, see open.c */
 	uint64_t memory_budget; /* a copy: the configuration may change meanwhile */
 	uint64_t scan;          /* the number of its look, see open.c */
 	struct inf_variants variants;

@@ -135,7 +135,9 @@ static void test_unload_meets_failure(void **state)
 	struct opening first = of_double(), second = of_double();
 	bool is_unloaded = false;
 	struct world w;
-	begin(&w, 1); /* byte of memory for models */
+	size_t n_file;
+	free(e2e_program_double(&n_file));
+	begin(&w, n_file); /* no memory but for the file */
 	struct inf_repository *r = w.server->context.repository;
 	inf_repository_open(r, &first.open);
 	inf_helper_post(w.server->context.helper, &w.gate.work, NULL); /* between looking and making */
@@ -171,7 +173,8 @@ static void test_unload_meets_look(void **state)
 			inf_repository_open(r, &first.open);
 		while (is_there && !first.is_done)
 			turn(&w);
-		inf_helper_post(w.server->context.helper, &w.gate.work, NULL); /* before looking */
+		/* before looking */
+		inf_helper_post_for_user(w.server->context.helper, &w.gate.work, inf_scan_turn("double"));
 		looking.open.must_scan = true;
 		inf_repository_open(r, &looking.open);
 		other.open.model = "other";
@@ -342,7 +345,7 @@ static void test_asks_and_gives_up(void **state)
 	struct world w;
 	int n = 0;
 	begin(&w, 0);
-	inf_helper_post(w.server->context.helper, &w.gate.work, NULL);
+	inf_helper_post_for_user(w.server->context.helper, &w.gate.work, inf_scan_turn("double"));
 	struct e2e_raw *raw = connect_to(&w);
 	for (; n < MORE_THAN_ENOUGH && (status = ask_and_cancel(&w, raw)) == INF_CANCELLED; n++)
 		if (n % 100 == 99) {
