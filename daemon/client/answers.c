@@ -120,7 +120,7 @@ static uint32_t cores_of(const struct inf_context *context, const struct inf_mod
 		return 1;
 	}
 	*ret_reason = inf_width_reason(&m->width);
-	return inf_width_is_wide(&m->width) ? inf_pool_n_workers(cpu) : 1;
+	return inf_width_uses_all_cores(&m->width) ? inf_pool_n_workers(cpu) : 1;
 }
 
 static void describe_program(const struct inf_context *context, const struct inf_model *m, struct inf_program_status *p)

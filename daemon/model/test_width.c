@@ -18,9 +18,9 @@ static struct world {
 	uint64_t all_cores_ns; /* what a run on all cores takes, unless the limit cuts it */
 	bool is_busy;
 	unsigned n_looks;
-	unsigned n_wide, n_cut;
+	unsigned n_all_cores, n_cut;
 	uint64_t slowest_ns;
-	bool was_wide;
+	bool used_all_cores;
 } w;
 
 static int setup(void **state)
@@ -40,13 +40,13 @@ static bool is_busy(void *self)
 static void ask(void)
 {
 	uint64_t ns = SINGLE_NS, limit_ns = inf_width_limit_ns(&w.width);
-	w.was_wide = inf_width_choose(&w.width, w.now_ns, is_busy, &w);
-	bool is_cut = w.was_wide && w.all_cores_ns >= limit_ns;
-	if (w.was_wide)
+	w.used_all_cores = inf_width_choose(&w.width, w.now_ns, is_busy, &w);
+	bool is_cut = w.used_all_cores && w.all_cores_ns >= limit_ns;
+	if (w.used_all_cores)
 		ns = is_cut ? limit_ns : w.all_cores_ns;
-	inf_width_add(&w.width, w.was_wide, ns, w.now_ns + ns);
+	inf_width_add(&w.width, w.used_all_cores, ns, w.now_ns + ns);
 	ns += is_cut ? SINGLE_NS : 0;
-	w.n_wide += w.was_wide;
+	w.n_all_cores += w.used_all_cores;
 	w.n_cut += is_cut;
 	w.slowest_ns = ns > w.slowest_ns ? ns : w.slowest_ns;
 	w.now_ns += ns;
@@ -54,7 +54,7 @@ static void ask(void)
 
 static void ask_times(unsigned n)
 {
-	w.n_wide = w.n_cut = 0;
+	w.n_all_cores = w.n_cut = 0;
 	for (unsigned i = 0; i < n; i++)
 		ask();
 }
@@ -64,9 +64,9 @@ static void test_first_runs(void **state)
 {
 	w.all_cores_ns = SINGLE_NS / 3;
 	ask();
-	assert_false(w.was_wide);
+	assert_false(w.used_all_cores);
 	ask();
-	assert_true(w.was_wide);
+	assert_true(w.used_all_cores);
 }
 
 static void test_gain_keeps_all_cores(void **state)
@@ -74,7 +74,7 @@ static void test_gain_keeps_all_cores(void **state)
 	w.all_cores_ns = SINGLE_NS / 3;
 	ask_times(10);
 	ask_times(1000);
-	assert_in_range(w.n_wide, 960, 999); /* one in 32 on one core, to compare */
+	assert_in_range(w.n_all_cores, 960, 999); /* one in 32 on one core, to compare */
 	assert_string_equal(inf_width_reason(&w.width), "all cores are faster");
 }
 
@@ -83,13 +83,13 @@ static void test_loss_is_cut_and_rare(void **state)
 {
 	w.all_cores_ns = 50 * SINGLE_NS;
 	ask_times(1000); /* 1.3 s */
-	assert_int_equal(w.n_wide, 2);
+	assert_int_equal(w.n_all_cores, 2);
 	assert_int_equal(w.n_cut, 2);
 	assert_true(w.slowest_ns <= 2 * SINGLE_NS + SINGLE_NS / 2);
 	ask_times(10 * 1000);
-	assert_in_range(w.n_wide, 1, 4);
+	assert_in_range(w.n_all_cores, 1, 4);
 	ask_times(1000 * 1000); /* 22 minutes */
-	assert_in_range(w.n_wide, 3, 10);
+	assert_in_range(w.n_all_cores, 3, 10);
 	assert_string_equal(inf_width_reason(&w.width), "all cores were not faster");
 }
 
@@ -99,14 +99,14 @@ static void test_patience_counts_runs_and_time(void **state)
 {
 	w.all_cores_ns = 2 * SINGLE_NS;
 	ask_times(10);
-	assert_int_equal(w.n_wide, 2);
+	assert_int_equal(w.n_all_cores, 2);
 	w.now_ns += 3600 * 1000 * MS;
 	ask_times(40); /* time enough, but too few runs */
-	assert_int_equal(w.n_wide, 0);
+	assert_int_equal(w.n_all_cores, 0);
 	ask_times(40);
-	assert_int_equal(w.n_wide, 1);
+	assert_int_equal(w.n_all_cores, 1);
 	ask_times(1000); /* runs enough, but too little time */
-	assert_int_equal(w.n_wide, 0);
+	assert_int_equal(w.n_all_cores, 0);
 }
 
 /* Neighbours came, but are not seen: two slow runs in a row, and the model has one core. When they have left, a trial
@@ -117,13 +117,13 @@ static void test_two_losses_end_all_cores(void **state)
 	ask_times(100);
 	w.all_cores_ns = 50 * SINGLE_NS;
 	ask_times(20);
-	assert_in_range(w.n_wide, 2, 3); /* between them may be the one on one core */
-	assert_false(w.was_wide);
+	assert_in_range(w.n_all_cores, 2, 3); /* between them may be the one on one core */
+	assert_false(w.used_all_cores);
 	w.all_cores_ns = SINGLE_NS / 3;
 	w.now_ns += 10 * 1000 * MS;
 	ask_times(100);
 	ask_times(100);
-	assert_in_range(w.n_wide, 90, 99);
+	assert_in_range(w.n_all_cores, 90, 99);
 }
 
 /* One slow run is forgiven. */
@@ -133,10 +133,10 @@ static void test_one_loss_keeps_all_cores(void **state)
 	ask_times(100);
 	do
 		w.all_cores_ns = 50 * SINGLE_NS, ask();
-	while (!w.was_wide);
+	while (!w.used_all_cores);
 	w.all_cores_ns = SINGLE_NS / 3;
 	ask_times(100);
-	assert_in_range(w.n_wide, 90, 99);
+	assert_in_range(w.n_all_cores, 90, 99);
 }
 
 /* While other processes use the cores there is no trial and no run on all cores, and few looks. */
@@ -145,19 +145,19 @@ static void test_busy_cores(void **state)
 	w.all_cores_ns = 50 * SINGLE_NS;
 	w.is_busy = true;
 	ask_times(10000);
-	assert_int_equal(w.n_wide, 0);
-	assert_true(w.n_looks > 1 && w.n_looks <= w.now_ns / INF_WIDTH_LOOK_NS + 1);
+	assert_int_equal(w.n_all_cores, 0);
+	assert_true(w.n_looks > 1 && w.n_looks <= w.now_ns / INF_WIDTH_CHECK_NS + 1);
 	assert_string_equal(inf_width_reason(&w.width), "other processes use the cores");
 	w.is_busy = false;
 	w.all_cores_ns = SINGLE_NS / 3;
 	ask_times(100);
 	ask_times(100);
-	assert_in_range(w.n_wide, 90, 99);
+	assert_in_range(w.n_all_cores, 90, 99);
 	w.is_busy = true;
 	ask_times(100);
-	assert_in_range(w.n_wide, 0, 60); /* until the next look */
+	assert_in_range(w.n_all_cores, 0, 60); /* until the next look */
 	ask_times(100);
-	assert_int_equal(w.n_wide, 0);
+	assert_int_equal(w.n_all_cores, 0);
 }
 
 int main(void)

@@ -19,7 +19,7 @@
 #include "daemon/model/width.h"
 
 #define SECOND_NS UINT64_C(1000000000)
-enum { N_FIRST = 3, N_GAINS = 3, MAX_LOSSES = 2, N_PATIENT_GAINS = 32, NARROW_EVERY = 32, TRY_AGAIN = 32 };
+enum { N_FIRST = 3, N_GAINS = 3, MAX_LOSSES = 2, N_PATIENT_GAINS = 32, SINGLE_CORE_EVERY = 32, TRY_AGAIN = 32 };
 /* The longest pauses between two trials: 8,192 runs and 68 minutes. */
 enum { MAX_RUN_DOUBLINGS = 8, MAX_PATIENCE = 12 };
 
@@ -43,14 +43,14 @@ static uint32_t count(_Atomic(uint32_t) *value)
 	return atomic_fetch_add_explicit(value, 1, memory_order_relaxed) + 1;
 }
 
-static bool is_wide(const struct inf_width *width)
+static bool uses_all_cores(const struct inf_width *width)
 {
-	return atomic_load_explicit(&width->is_wide, memory_order_relaxed);
+	return atomic_load_explicit(&width->uses_all_cores, memory_order_relaxed);
 }
 
-static void set_wide(struct inf_width *width, bool to)
+static void set_all_cores(struct inf_width *width, bool to)
 {
-	atomic_store_explicit(&width->is_wide, to, memory_order_relaxed);
+	atomic_store_explicit(&width->uses_all_cores, to, memory_order_relaxed);
 }
 
 /* A moving average; a single outlier counts for little. */
@@ -77,7 +77,7 @@ static void add_gain(struct inf_width *width)
 	uint32_t n_gains = count(&width->n_gains);
 	set32(&width->n_losses, 0);
 	if (n_gains >= N_GAINS)
-		set_wide(width, true);
+		set_all_cores(width, true);
 	if (n_gains >= N_PATIENT_GAINS)
 		set32(&width->patience, 0);
 }
@@ -85,9 +85,9 @@ static void add_gain(struct inf_width *width)
 static void add_loss(struct inf_width *width, bool is_first, uint64_t now_ns)
 {
 	uint32_t n_losses = count(&width->n_losses);
-	if (is_wide(width) && n_losses < MAX_LOSSES)
+	if (uses_all_cores(width) && n_losses < MAX_LOSSES)
 		return;
-	set_wide(width, false);
+	set_all_cores(width, false);
 	set32(&width->n_gains, 0);
 	if (!is_first)
 		wait_longer(width, now_ns);
@@ -97,15 +97,15 @@ void inf_width_add(struct inf_width *width, bool is_all_cores, uint64_t run_ns, 
 {
 	if (!is_all_cores) {
 		average(&width->single_core_ns, count(&width->n_single_core), run_ns);
-		count(&width->n_since_wide);
-		set32(&width->n_since_narrow, 0);
+		count(&width->n_since_all_cores);
+		set32(&width->n_since_single_core, 0);
 		return;
 	}
 	uint64_t single_core_ns = get(&width->single_core_ns);
 	uint32_t n = count(&width->n_all_cores);
 	average(&width->all_cores_ns, n, run_ns);
-	count(&width->n_since_narrow);
-	set32(&width->n_since_wide, 0);
+	count(&width->n_since_single_core);
+	set32(&width->n_since_all_cores, 0);
 	if (run_ns < single_core_ns - single_core_ns / 8)
 		add_gain(width);
 	else
@@ -115,21 +115,21 @@ void inf_width_add(struct inf_width *width, bool is_all_cores, uint64_t run_ns, 
 /* Trials that gain, and the first ones, come after a single run on one core. */
 static bool is_trial_due(const struct inf_width *width, uint64_t now_ns)
 {
-	uint32_t patience = get32(&width->patience), n_since_wide = get32(&width->n_since_wide);
+	uint32_t patience = get32(&width->patience), n_since_all_cores = get32(&width->n_since_all_cores);
 	if (!patience || get32(&width->n_gains))
-		return n_since_wide >= 1;
+		return n_since_all_cores >= 1;
 	uint32_t doublings = patience < MAX_RUN_DOUBLINGS ? patience : MAX_RUN_DOUBLINGS;
-	return n_since_wide >= (uint32_t)TRY_AGAIN << doublings && now_ns >= get(&width->next_trial_ns);
+	return n_since_all_cores >= (uint32_t)TRY_AGAIN << doublings && now_ns >= get(&width->next_trial_ns);
 }
 
 bool inf_width_choose(struct inf_width *width, uint64_t now_ns, bool (*is_busy)(void *self), void *self)
 {
 	/* now and then one core, so that the comparison is with how things are now */
-	bool is_wanted = is_wide(width) ? get32(&width->n_since_narrow) < NARROW_EVERY - 1
-					: is_trial_due(width, now_ns);
-	if (is_wanted && now_ns >= width->next_look_ns) {
+	bool is_wanted = uses_all_cores(width) ? get32(&width->n_since_single_core) < SINGLE_CORE_EVERY - 1
+					       : is_trial_due(width, now_ns);
+	if (is_wanted && now_ns >= width->next_check_ns) {
 		width->is_busy = is_busy(self);
-		width->next_look_ns = now_ns + INF_WIDTH_LOOK_NS;
+		width->next_check_ns = now_ns + INF_WIDTH_CHECK_NS;
 	}
 	return is_wanted && !width->is_busy;
 }
@@ -140,16 +140,16 @@ uint64_t inf_width_limit_ns(const struct inf_width *width)
 	return single_core_ns + single_core_ns / 2;
 }
 
-bool inf_width_is_wide(const struct inf_width *width)
+bool inf_width_uses_all_cores(const struct inf_width *width)
 {
-	return is_wide(width) && !width->is_busy;
+	return uses_all_cores(width) && !width->is_busy;
 }
 
 const char *inf_width_reason(const struct inf_width *width)
 {
 	if (!get32(&width->n_single_core))
 		return "no run yet";
-	if (is_wide(width))
+	if (uses_all_cores(width))
 		return width->is_busy ? "other processes use the cores" : "all cores are faster";
 	if (is_trial_due(width, UINT64_MAX) && width->is_busy)
 		return "other processes use the cores";

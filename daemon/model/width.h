@@ -10,17 +10,17 @@
 #include <stdint.h>
 
 struct inf_width {
-	_Atomic(bool) is_wide;                          /* runs use all cores; otherwise one, but for trials */
+	_Atomic(bool) uses_all_cores;                   /* runs use all cores; otherwise one, but for trials */
 	_Atomic(uint64_t) single_core_ns, all_cores_ns; /* running averages of whole runs; 0: none yet */
 	_Atomic(uint32_t) n_single_core, n_all_cores;   /* runs that they cover */
-	_Atomic(uint32_t) n_since_wide;                 /* runs on one core since the last one on all cores */
-	_Atomic(uint32_t) n_since_narrow;               /* the reverse */
+	_Atomic(uint32_t) n_since_all_cores;            /* runs on one core since the last one on all cores */
+	_Atomic(uint32_t) n_since_single_core;          /* the reverse */
 	_Atomic(uint32_t) n_gains;                      /* runs on all cores that gained, since a trial did not */
 	_Atomic(uint32_t) n_losses;                     /* runs on all cores that did not gain, since one did */
 	_Atomic(uint32_t) patience;                     /* doublings of the time until all cores are tried again */
 	_Atomic(uint64_t) next_trial_ns;
 	/* The loop thread's. */
-	uint64_t next_look_ns;
+	uint64_t next_check_ns;
 	bool is_busy; /* the cores, at the last look */
 };
 
@@ -28,13 +28,13 @@ struct inf_width {
  * done after inf_width_limit_ns, with the time that it took until then. Any thread. */
 void inf_width_add(struct inf_width *width, bool is_all_cores, uint64_t run_ns, uint64_t now_ns);
 /* Whether the next run should use all cores if it is alone. @is_busy says whether other processes use the cores; it is
- * asked only before a run on all cores, and at most every INF_WIDTH_LOOK_NS. Loop thread. */
-enum { INF_WIDTH_LOOK_NS = 20 * 1000 * 1000 };
+ * asked only before a run on all cores, and at most every INF_WIDTH_CHECK_NS. Loop thread. */
+enum { INF_WIDTH_CHECK_NS = 20 * 1000 * 1000 };
 bool inf_width_choose(struct inf_width *width, uint64_t now_ns, bool (*is_busy)(void *self), void *self);
 /* After this time a run on all cores has lost what it could win, and should go on with one core. Any thread. */
 uint64_t inf_width_limit_ns(const struct inf_width *width);
 /* Whether runs use all cores now, but for the one that now and then compares. Loop thread. */
-bool inf_width_is_wide(const struct inf_width *width);
+bool inf_width_uses_all_cores(const struct inf_width *width);
 /* Why inf_width_choose chooses as it does: a string constant. Loop thread. */
 const char *inf_width_reason(const struct inf_width *width);
 
