@@ -35,6 +35,22 @@ static void expect_index(struct e2e *e, const char *model, const char *model_sta
 	fail_msg("no model %s", model);
 }
 
+struct index_question {
+	struct e2e *e;
+	const char *model, *text;
+};
+
+static bool index_says(const struct inf_server_status *status, const void *arg)
+{
+	const struct index_question *question = arg;
+	struct inf_request request = { .kind = INF_REQUEST_REPOSITORY_INDEX, .repository_index = { "", false } };
+	struct inf_reply reply = e2e_raw_call(question->e->watcher, request);
+	for (size_t i = 0; i < reply.repository_index.n_models; i++)
+		if (strcmp(reply.repository_index.models[i].name, question->model) == 0)
+			return strstr(reply.repository_index.models[i].reason, question->text);
+	return false;
+}
+
 /* Given up after so many crashes: the status says so, and why. */
 static void test_gives_up(void **state)
 {
@@ -53,6 +69,8 @@ static void test_gives_up(void **state)
 	} while (!strstr(inferd_error(d), "has failed 2 times"));
 	assert_true(n >= 3);
 	e2e_until(&e, says_why, "test: failed 2 times: the host process of backend 'test' exited with status 3");
+	/* the index has the reason when the search for another variant has ended */
+	e2e_until(&e, index_says, &(struct index_question){ &e, "exit", "backend 'test' failed 2 times" });
 	expect_index(&e, "exit", "FAILED", "", "backend 'test' failed 2 times");
 	assert_true(inferd_method_open(d, &method, "exit", NULL) == -INFERD_BACKEND_CRASHED);
 	assert_non_null(strstr(inferd_error(d), "'inferctl restart test'"));
