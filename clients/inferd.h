@@ -192,8 +192,8 @@ INFERD_API int inferd_region_new(struct inferd *d, struct inferd_region **ret, s
  * Answers: INFERD_FAILED_PRECONDITION (a seal is missing, or the dma-buf cannot be mapped), INFERD_INVALID_ARGUMENT
  * (the file is smaller than @n_bytes), INFERD_RESOURCE_EXHAUSTED. */
 INFERD_API int inferd_region_import(struct inferd *d, struct inferd_region **ret, int fd, size_t n_bytes);
-/* Where the region is mapped, and its size in bytes. The address is page-aligned and valid until inferd_region_free; a
- * binding over the region keeps it mapped longer. */
+/* The address where the region is mapped, and its size in bytes. The address is page-aligned and valid until
+ * inferd_region_free; a binding over the region keeps it mapped longer. */
 INFERD_API void *inferd_region_data(const struct inferd_region *r);
 INFERD_API size_t inferd_region_size(const struct inferd_region *r);
 /* Free the region. Its memory stays until the last binding over it is gone. */
@@ -245,16 +245,17 @@ INFERD_API int inferd_output_shape(const struct inferd_binding *b, size_t index,
  * what the program returned, "INT", "DOUBLE", "BOOL" or "None", which the exporter does not always know in advance.
  * NULL if there is no such output. Valid as long as the Method. */
 INFERD_API const char *inferd_output_datatype(const struct inferd_binding *b, size_t index);
-/* The value of a scalar output in the last request. INFERD_INVALID_ARGUMENT if it was no number. */
+/* The value of a scalar output in the last request. INFERD_INVALID_ARGUMENT if the output was not a
+ * number: a tensor or None. */
 INFERD_API int inferd_output_scalar(const struct inferd_binding *b, size_t index, double *ret_value);
 /* The same for "INT" and "BOOL" without rounding: a double has 53 bits, an INT has 64. INFERD_INVALID_ARGUMENT if it
- * was a DOUBLE or no number. */
+ * was not an integer: a DOUBLE, a tensor or None. */
 INFERD_API int inferd_output_scalar_int(const struct inferd_binding *b, size_t index, int64_t *ret_value);
 
 /* ---- requests ---- */
 
-/* From highest to lowest: REALTIME, INTERACTIVE, BATCH, IDLE. Waiting requests of a higher priority run first.
- * inferd.conf sets the highest priority that each user may have. A request with a higher one is refused with
+/* Priorities, from highest to lowest: REALTIME, INTERACTIVE, BATCH, IDLE. Waiting requests of a higher priority run
+ * first. inferd.conf sets the highest priority that each user may have. A request with a higher one is refused with
  * INFERD_PERMISSION_DENIED. Exception: INTERACTIVE, the default, is lowered to the user's highest priority instead. */
 enum inferd_priority {
 	INFERD_INTERACTIVE = 0,

@@ -30,7 +30,7 @@ struct inspect {
 struct verdict {
 	bool is_available; /* its backend is available and accepts the payload */
 	char target[64];   /* the device or version that the payload was exported for; or empty */
-	char text[960];    /* why it is not available, or a remark of the backend; or empty */
+	char text[960];    /* why it is not available, or what its backend says; or empty */
 };
 
 static struct verdict judge(struct inspect *in, const struct et_method_spec *method, uint32_t index)

@@ -29,7 +29,7 @@ enum inf_quota_kind {
 	INF_N_QUOTAS,
 };
 
-/* What the process has, to be divided. UINT64_MAX: unlimited or unknown. */
+/* The descriptors and bytes that the process has, to be divided. UINT64_MAX: unlimited or unknown. */
 struct inf_quota_machine {
 	uint64_t n_fds;         /* descriptors that are left when no client is connected */
 	uint64_t n_bytes;       /* memory */
