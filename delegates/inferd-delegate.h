@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* inferd-delegate.h: make an engine a backend of inferd. Version 1.1 of the interface.
+/* inferd-delegate.h: make an engine a backend of inferd. Version 1.2 of the interface.
  *
  * The engine is a vendor's library for an NPU, a GPU or the CPU. A plug-in is a shared object around it that exports
  * one symbol:
@@ -74,7 +74,7 @@ extern "C" {
 #define INFERD_DELEGATE_HAS(p, field) \
 	((size_t)((const char *)(&(p)->field + 1) - (const char *)(p)) <= (p)->struct_size)
 
-enum { INFERD_DELEGATE_MAJOR = 1, INFERD_DELEGATE_MINOR = 1 };
+enum { INFERD_DELEGATE_MAJOR = 1, INFERD_DELEGATE_MINOR = 2 };
 
 enum inferd_delegate_result {
 	INFERD_DELEGATE_OK = 0,
@@ -92,6 +92,12 @@ enum inferd_delegate_result {
 
 	INFERD_DELEGATE_E_ARGUMENT = 9, /* an argument of a run has a type or sizes that the payload does not take */
 	INFERD_DELEGATE_E_LIMIT = 10,   /* more than a limit allows: threads, memory for one instance */
+
+	/* --- since 1.2 --- */
+
+	/* Not a failure: the time slice of the run is over, and the run is not. The host calls execute again with
+	 * the same arguments and INFERD_DELEGATE_CONTINUES, or calls abandon. Only if the run has a slice_ns. */
+	INFERD_DELEGATE_UNFINISHED = 11,
 };
 
 enum { INFERD_DELEGATE_TEXT = 256 };
@@ -280,6 +286,18 @@ enum inferd_delegate_model_flags {
 	 * worker threads refuses such a model. Every host refuses a model that is STATEFUL, too: a state belongs to a
 	 * client, and worker threads serve all clients. */
 	INFERD_DELEGATE_ON_THREADS = 1 << 2,
+
+	/* --- since 1.2 --- */
+
+	/* Built-in only: an instance is not bound to worker threads. It is made with instance_new, and each run says
+	 * which worker threads it computes on (`threads` of the run). Worker threads may then be made, used and freed
+	 * on any thread, one at a time. */
+	INFERD_DELEGATE_THREADS_OF_RUN = 1 << 3,
+	/* A run that ended early (with any result but OK, or by abandon) has left the state of its instance as it was
+	 * before the run. Without this flag the host declares the state lost. */
+	INFERD_DELEGATE_REPEATABLE = 1 << 4,
+	/* instance_with can make instances of this model that share their state with another instance. */
+	INFERD_DELEGATE_SHARES_STATE = 1 << 5,
 };
 
 /* What init found out about the model. */
@@ -291,6 +309,10 @@ struct inferd_delegate_model_info {
 	uint32_t reserved;
 	uint64_t n_bytes;       /* memory that the model takes, shared by its instances */
 	uint64_t scratch_bytes; /* memory that each instance takes in addition */
+
+	/* --- since 1.2 --- */
+
+	uint64_t state_bytes; /* STATEFUL: the state of each instance, which the host charges to its client */
 };
 
 enum inferd_delegate_arg_kind {
@@ -339,6 +361,8 @@ struct inferd_delegate_arg {
 
 enum inferd_delegate_run_flags {
 	INFERD_DELEGATE_PROFILE = 1 << 0, /* call event for each part of the run */
+	/* Since 1.2: go on with the run of this instance that answered UNFINISHED. The arguments are the same. */
+	INFERD_DELEGATE_CONTINUES = 1 << 1,
 };
 
 /* One run. Lives until the run ends: until execute returns, or done is called. */
@@ -361,6 +385,15 @@ struct inferd_delegate_run {
 	 * without ended only if the run fails. May be NULL. */
 	void (*began)(void *self);
 	void (*ended)(void *self);
+
+	/* --- since 1.2 --- */
+
+	/* The worker threads to compute on, for a model with THREADS_OF_RUN; else NULL. They may be others when the run
+	 * continues. */
+	struct inferd_delegate_worker_threads *threads;
+	/* Answer UNFINISHED at the first good place after this time, so that other requests get their turn. 0: no
+	 * slices. A hint. */
+	uint64_t slice_ns;
 };
 
 enum inferd_delegate_memory_kind {
@@ -564,6 +597,17 @@ struct inferd_delegate {
 	 * worker have in common is counted by one of them. NULL: the host counts scratch_bytes for each instance. Any
 	 * thread. */
 	uint64_t (*threads_bytes)(const struct inferd_delegate_worker_threads *threads);
+
+	/* --- since 1.2, optional: may be NULL, or absent (INFERD_DELEGATE_HAS) ---------------------------- */
+
+	/* As instance_new, for an instance that shares its state with @other: an instance of a model of the same
+	 * program, which also has SHARES_STATE. Runs of instances that share follow each other. @other is freed last.
+	 * instance_reset of one of them resets the shared state. E_ARGUMENT: the two have no state in common. */
+	int (*instance_with)(struct inferd_delegate_model *model, struct inferd_delegate_instance *other,
+		struct inferd_delegate_instance **ret_instance, struct inferd_delegate_message *message);
+	/* End the run of @instance that answered UNFINISHED; it does not continue. Its arguments are not used any more
+	 * when abandon returns. Required if execute can answer UNFINISHED. */
+	void (*abandon)(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance);
 };
 
 #define INFERD_DELEGATE_ENTRY "inferd_delegate_entry"
