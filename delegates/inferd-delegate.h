@@ -120,6 +120,12 @@ struct inferd_delegate_pair {
 enum inferd_delegate_host_flags {
 	/* Built-in only: inferd's workers call threads_new, and instances may belong to worker threads. */
 	INFERD_DELEGATE_HAS_WORKER_THREADS = 1 << 0,
+
+	/* --- since 1.2 --- */
+
+	/* Built-in only: worker threads, and instances on them, are made, used and freed on any thread, one call at a
+	 * time. So what belongs to worker threads can't be found by the calling thread. */
+	INFERD_DELEGATE_THREADS_MOVE = 1 << 1,
 };
 
 /* What the host offers the plug-in. Lives until close returns. */
@@ -333,7 +339,9 @@ enum inferd_delegate_arg_flags {
 /* One argument of a run. */
 struct inferd_delegate_arg {
 	uint32_t struct_size;
-	uint8_t kind; /* enum inferd_delegate_arg_kind */
+	/* enum inferd_delegate_arg_kind. Since 1.2 a built-in engine may change the kind of an output that is no
+	 * tensor: a program's number can turn out to be a DOUBLE where an INT was declared. */
+	uint8_t kind;
 	/* ExecuTorch's ScalarType of a tensor: 0 u8, 1 i8, 2 i16, 3 i32, 4 i64, 5 f16, 6 f32, 7 f64, 11 bool, 15 bf16,
 	 * 27 u16, 28 u32, 29 u64. */
 	uint8_t type;
@@ -551,8 +559,8 @@ struct inferd_delegate {
 	 * @n_threads threads, the worker's own thread included, and their memory. A worker may have several, with
 	 * different n_threads, and uses one of them at a time. They are made, used and freed on the worker's thread.
 	 * E_ARGUMENT: @n_threads is 0 or too large; E_LIMIT: the threads can't be started. threads_new, threads_free,
-	 * instance_on_threads and threads_parallel_for come all four together. Only a host with
-	 * INFERD_DELEGATE_HAS_WORKER_THREADS calls them. */
+	 * instance_on_threads and threads_parallel_for come all four together, or, if all models have THREADS_OF_RUN,
+	 * only the first two. Only a host with INFERD_DELEGATE_HAS_WORKER_THREADS calls them. */
 	int (*threads_new)(void *self, uint32_t device, uint32_t n_threads,
 		struct inferd_delegate_worker_threads **ret_threads, struct inferd_delegate_message *message);
 	/* All instances on @threads have been freed before. */

@@ -67,8 +67,11 @@ static int check(const struct inferd_delegate *table, char *text, size_t room)
 		return refuse(text, room, "its table has buffer_alloc without buffer_map, buffer_unmap or buffer_free");
 	if (table->cancel && !table->instance_new && table->submit)
 		return refuse(text, room, "its table has submit and cancel, but no instance_new to tell runs apart");
-	if (!table->threads_new != !table->threads_free || !table->threads_new != !table->instance_on_threads ||
-		!table->threads_new != !table->threads_parallel_for)
+	/* an engine whose models all have THREADS_OF_RUN has instance_new, and only the first two */
+	if (!table->threads_new != !table->threads_free ||
+		!table->instance_on_threads != !table->threads_parallel_for ||
+		(table->instance_on_threads && !table->threads_new) ||
+		(table->threads_new && !table->instance_on_threads && !table->instance_new))
 		return refuse(text, room,
 			"its table has some of threads_new, threads_free, threads_parallel_for and "
 			"instance_on_threads without the others");

@@ -86,6 +86,8 @@ static bool make_host(struct et_backend *b, const struct et_direct_config *confi
 		.free = host_free,
 		.flags = INFERD_DELEGATE_HAS_WORKER_THREADS,
 	};
+	if (config && config->threads_move)
+		b->host.flags |= INFERD_DELEGATE_THREADS_MOVE;
 	if (config && config->cache_dir)
 		b->host.cache_dir = et_pool_strndup(&b->pool, config->cache_dir, strlen(config->cache_dir));
 	return b->host.cache_dir || !config || !config->cache_dir;

@@ -9,6 +9,8 @@
 
 #include "runtime/plan.h"
 
+#include <stdbool.h>
+
 struct inferd_delegate;
 struct inferd_delegate_model;
 struct inferd_delegate_worker_threads;
@@ -18,6 +20,7 @@ struct et_direct_config {
 	const struct et_option *options; /* their member `backend` is ignored */
 	uint32_t n_options;
 	const char *cache_dir; /* a folder for this delegate alone; NULL: none */
+	bool threads_move;     /* worker threads are used on any thread (INFERD_DELEGATE_THREADS_MOVE) */
 };
 
 /* Open the delegate @table. On success *ret_entry holds the backend, which ops->close(backend) frees; @table, @log

@@ -124,7 +124,7 @@ static int read_options(const struct inferd_delegate_pair *const *options, uint3
 	return INFERD_DELEGATE_OK;
 }
 
-static enum et_status make_backend(struct et_xnn_backend **ret_backend, uint32_t overrides_off,
+static enum et_status make_backend(struct et_xnn_backend **ret_backend, uint32_t overrides_off, bool threads_move,
 	const struct et_allocator *allocator, struct et_diag *diag)
 {
 	enum xnn_status status = et_xnn_initialize();
@@ -149,7 +149,7 @@ static enum et_status make_backend(struct et_xnn_backend **ret_backend, uint32_t
 	backend->max_instance_bytes = DEFAULT_MAX_INSTANCE_BYTES;
 	pthread_mutex_init(&backend->lock, NULL);
 	et_list_init(&backend->programs);
-	et_xnn_worker_spaces_init(&backend->worker_spaces, allocator);
+	et_xnn_worker_spaces_init(&backend->worker_spaces, allocator, threads_move);
 	et_xnn_warm();
 	*ret_backend = backend;
 	return ET_OK;
@@ -164,7 +164,8 @@ static int backend_open(const struct inferd_delegate_host *host, void **ret_self
 	uint32_t overrides_off = 0;
 	if (read_options(host->options, host->n_options, &overrides_off, message))
 		return INFERD_DELEGATE_E_INVALID;
-	enum et_status status = make_backend(&backend, overrides_off, &allocator, &diag);
+	enum et_status status = make_backend(&backend, overrides_off, host->flags & INFERD_DELEGATE_THREADS_MOVE,
+		&allocator, &diag);
 	*ret_self = backend;
 	return et_convert_status(status, &diag, message);
 }

@@ -342,7 +342,7 @@ static void test_two_at_once(void **state)
 	struct et_diag diag = { 0 };
 	xnn_runtime_t runtimes[1];
 	et_xnn_prebuilt_cache_init(&prebuilt_cache, &test_allocator);
-	et_xnn_worker_spaces_init(&spaces, &test_allocator);
+	et_xnn_worker_spaces_init(&spaces, &test_allocator, false);
 	test_ok(et_xnn_threads_new(&threads, &spaces, 1, &diag), &diag);
 	assert_int_equal(make_one(&prebuilt_cache, &prebuilt), ET_OK);
 	uint64_t first = et_xnn_prebuilt_cache_end(&prebuilt_cache, prebuilt, true);

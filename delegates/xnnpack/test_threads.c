@@ -47,7 +47,7 @@ static struct inferd_delegate_worker_threads *open_threads(struct et_xnn_worker_
 	struct et_diag diag = { 0 };
 	struct inferd_delegate_worker_threads *threads = NULL;
 	assert_int_equal(et_xnn_initialize(), xnn_status_success);
-	et_xnn_worker_spaces_init(spaces, et_platform_allocator());
+	et_xnn_worker_spaces_init(spaces, et_platform_allocator(), false);
 	assert_int_equal(et_xnn_threads_new(&threads, spaces, n_threads, &diag), ET_OK);
 	n_loops = n_rests = 0;
 	return threads;

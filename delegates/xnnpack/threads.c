@@ -131,8 +131,9 @@ void et_xnn_threads_count(struct inferd_delegate_worker_threads *threads, int64_
 {
 	struct et_xnn_worker_space *space = threads->space;
 	space->n_counted += (uint64_t)n_more;
-	atomic_store_explicit(&space->n_bytes,
-		space->n_counted + space->n_memory + et_xnn_memory_held() - space->n_held_before, memory_order_relaxed);
+	/* what XNNPACK holds is counted for each thread, so it says nothing about worker threads that move */
+	uint64_t n_held = threads->spaces->threads_move ? 0 : et_xnn_memory_held() - space->n_held_before;
+	atomic_store_explicit(&space->n_bytes, space->n_counted + space->n_memory + n_held, memory_order_relaxed);
 }
 
 uint64_t et_xnn_threads_bytes(const struct inferd_delegate_worker_threads *threads)
@@ -163,9 +164,11 @@ void *et_xnn_threads_memory(struct inferd_delegate_worker_threads *threads, size
 	return memset(space->memory, 0, n_bytes);
 }
 
-void et_xnn_worker_spaces_init(struct et_xnn_worker_spaces *spaces, const struct et_allocator *allocator)
+void et_xnn_worker_spaces_init(struct et_xnn_worker_spaces *spaces, const struct et_allocator *allocator,
+	bool threads_move)
 {
 	spaces->allocator = *allocator;
+	spaces->threads_move = threads_move;
 	pthread_mutex_init(&spaces->lock, NULL);
 	et_list_init(&spaces->list);
 }
@@ -175,14 +178,14 @@ void et_xnn_worker_spaces_deinit(struct et_xnn_worker_spaces *spaces)
 	pthread_mutex_destroy(&spaces->lock);
 }
 
-/* This thread's space, made if there is none. Under the lock. */
+/* This thread's space, made if there is none. Where threads move, each object has its own space. Under the lock. */
 static enum et_status space_find(struct et_xnn_worker_spaces *spaces, struct et_xnn_worker_space **ret_space,
 	struct et_diag *diag)
 {
 	struct et_list_node *node, *after;
 	ET_LIST_FOR_EACH(node, after, &spaces->list) {
 		*ret_space = ET_CONTAINER_OF(node, struct et_xnn_worker_space, node);
-		if (pthread_equal((*ret_space)->owner, pthread_self()))
+		if (!spaces->threads_move && pthread_equal((*ret_space)->owner, pthread_self()))
 			return ET_OK;
 	}
 	struct et_xnn_worker_space *space = spaces->allocator.alloc(spaces->allocator.self, sizeof(*space),

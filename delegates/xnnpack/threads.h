@@ -4,7 +4,8 @@
  * XNNPACK binds a runtime to both when it makes the runtime. Runtimes of one workspace may not run at the same time,
  * and a runtime that grows the workspace moves the pointers of all others. So a workspace belongs to one worker's
  * thread, where everything here happens. It is made there, or comes with prebuilt runtimes in it (prebuilt_cache.h).
- * A worker may have several objects of different widths (one thread, all cores); they share its workspace. The
+ * A worker may have several objects of different widths (one thread, all cores); they share its workspace. (Where the
+ * host has INFERD_DELEGATE_THREADS_MOVE, each object has a workspace of its own.) The
  * workspace grows with the largest runtime and never shrinks: it goes with the last instance that uses it, and the
  * next instance begins with a new one.
  *
@@ -27,10 +28,12 @@ enum { ET_XNN_MEMORY_ALIGNMENT = 64 };
 /* The workspaces of all workers of the backend. */
 struct et_xnn_worker_spaces {
 	struct et_allocator allocator;
+	bool threads_move;    /* INFERD_DELEGATE_THREADS_MOVE */
 	pthread_mutex_t lock; /* guards what follows */
 	struct et_list_node list;
 };
-void et_xnn_worker_spaces_init(struct et_xnn_worker_spaces *spaces, const struct et_allocator *allocator);
+void et_xnn_worker_spaces_init(struct et_xnn_worker_spaces *spaces, const struct et_allocator *allocator,
+	bool threads_move);
 /* No worker threads may be left. */
 void et_xnn_worker_spaces_deinit(struct et_xnn_worker_spaces *spaces);
 
