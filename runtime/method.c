@@ -3,8 +3,8 @@
  *
  * The state is one memory block, or two: the Method's private state, and the state that it shares with Methods of the
  * Program's other methods. A run works directly on it, so a run that is cut short leaves it half changed. If a block is
- * small (ROLLBACK_MAX), et_method_begin keeps a copy, and a failed run puts it back. Otherwise the state is lost: it is
- * too large, or a delegate holds a part of it that cannot be copied. Runs then answer ET_E_STATE_LOST until
+ * small (ET_ROLLBACK_MAX), et_method_begin keeps a copy, and a failed run puts it back. Otherwise the state is lost:
+ * it is too large, or a delegate holds a part of it that cannot be copied. Runs then answer ET_E_STATE_LOST until
  * et_method_reset. Scalars and dynamic sizes are stored only when a run ends well, so they need no copy.
  *
  * Shared state lies in the Method that was made first; the others point to it. It starts with the initial values of all
@@ -23,7 +23,7 @@
 
 #include <string.h>
 
-enum { LINE = 64, ROLLBACK_MAX = 64 * 1024 };
+enum { LINE = 64 };
 
 /* Reserve @n_bytes, aligned to a cache line. Nothing overflows: the sum of all arenas was checked
  * (program_method.c), and the rest is less than what the Plan itself takes. */
@@ -93,7 +93,8 @@ enum et_status et_method_new_with(struct et_method **ret_method, struct et_plan 
 		return ET_E_INVALID_ARGUMENT;
 	size_t n_instances = plan->n_stateful_delegates ? plan->spec->n_delegates : 0;
 	size_t n_own = plan->state_bytes[ET_STATE_PRIVATE], n_shared = with ? 0 : plan->state_bytes[ET_STATE_SHARED];
-	bool rolls_back = plan->info.is_stateful && !n_instances && n_own <= ROLLBACK_MAX && n_shared <= ROLLBACK_MAX;
+	bool rolls_back = plan->info.is_stateful && !n_instances && n_own <= ET_ROLLBACK_MAX &&
+			  n_shared <= ET_ROLLBACK_MAX;
 	size_t n_bytes = sizeof(struct et_method);
 	size_t states[ET_N_STATES] = { reserve(&n_bytes, n_own << rolls_back),
 		reserve(&n_bytes, n_shared << rolls_back) };

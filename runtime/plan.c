@@ -78,6 +78,13 @@ static enum et_status build(struct et_plan *plan, const struct et_options *optio
 	for (uint32_t i = plan->spec->n_instructions; i-- > 0;)
 		if (plan->instructions[i].has_queue)
 			plan->info.first_queue = plan->instructions[i].queue;
+	for (uint32_t i = 0; i < plan->spec->n_delegates; i++)
+		if (!et_add(plan->info.n_instance_bytes, plan->delegates[i].info.instance_bytes,
+			    &plan->info.n_instance_bytes))
+			plan->info.n_instance_bytes = SIZE_MAX;
+	plan->info.rolls_back = plan->info.is_stateful && !plan->n_stateful_delegates &&
+				plan->state_bytes[ET_STATE_PRIVATE] <= ET_ROLLBACK_MAX &&
+				plan->state_bytes[ET_STATE_SHARED] <= ET_ROLLBACK_MAX;
 	plan->info.n_plan_bytes = plan->pool.n_bytes;
 	return ET_OK;
 }

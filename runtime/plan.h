@@ -126,8 +126,12 @@ struct et_plan_info {
 	size_t n_delegate_bytes;        /* compiled payloads; counted once, clients share them */
 	size_t n_plan_bytes;            /* decoded structs; counted once, clients share them */
 	size_t n_copied_constant_bytes; /* bytes of constants copied because they are not aligned in the file */
+	size_t n_instance_bytes;        /* estimate of what the delegates' instances of one worker take; may saturate */
 	bool is_stateful;               /* runs of one Method must happen one after the other, in order */
-	bool shares_activations;        /* a delegate uses imported memory without a copy, see import_memory */
+	/* A run that is cut short leaves the state as it was before: it is small, and no delegate holds a part of it.
+	 * What a Method shares with one of another Plan is rolled back only if that one's Plan says so, too. */
+	bool rolls_back;
+	bool shares_activations; /* a delegate uses imported memory without a copy, see import_memory */
 	/* Another process computes a part (is_elsewhere) and may leave an output unwritten. Then a frame shows what
 	 * the run before has left in it: clear the activations (et_frame_poison) before another user's run. */
 	bool may_leave_unwritten;

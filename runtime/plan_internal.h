@@ -22,6 +22,8 @@
 
 /* Memory that outlives runs: a Method's private state, and the state that Methods of one Program may share. */
 enum et_state_index { ET_STATE_PRIVATE, ET_STATE_SHARED, ET_N_STATES };
+/* A state up to this size is copied before each run, so that a run that is cut short can be rolled back. */
+enum { ET_ROLLBACK_MAX = 64 * 1024 };
 
 /* An argument that must be checked before each call, because its value or its memory may change from run to run. */
 struct et_check {
