@@ -104,6 +104,24 @@ et_fbw_ref et_fbw_vector_u8(struct et_fbw *w, const uint8_t *items, size_t n)
 	return here(w);
 }
 
+et_fbw_ref et_fbw_vector_u32(struct et_fbw *w, const uint32_t *items, size_t n)
+{
+	pad(w, 0, 4);
+	for (size_t i = n; i-- > 0 && w->status == ET_OK;)
+		push_number(w, items[i], 4);
+	push_number(w, n, 4);
+	return here(w);
+}
+
+et_fbw_ref et_fbw_vector_u64(struct et_fbw *w, const uint64_t *items, size_t n)
+{
+	pad(w, 0, 8);
+	for (size_t i = n; i-- > 0 && w->status == ET_OK;)
+		push_number(w, items[i], 8);
+	push_number(w, n, 4);
+	return here(w);
+}
+
 et_fbw_ref et_fbw_vector_refs(struct et_fbw *w, const et_fbw_ref *items, size_t n)
 {
 	pad(w, 0, 4);
@@ -200,16 +218,29 @@ et_fbw_ref et_fbw_table_end(struct et_fbw *w)
 	return table;
 }
 
-enum et_status et_fbw_finish(struct et_fbw *w, et_fbw_ref root, const char *identifier, const uint8_t **ret_bytes,
-	size_t *ret_n_bytes)
+static enum et_status finish(struct et_fbw *w, et_fbw_ref root, const char *identifier, bool has_size,
+	const uint8_t **ret_bytes, size_t *ret_n_bytes)
 {
-	pad(w, 4 + 4 + 4, LARGEST_ALIGN);
+	pad(w, has_size ? 4 + 4 + 4 : 4 + 4, LARGEST_ALIGN);
 	push_bytes(w, identifier, 4);
 	push_offset(w, root);
-	push_number(w, w->n_used, 4);
+	if (has_size)
+		push_number(w, w->n_used, 4);
 	if (w->status != ET_OK)
 		return w->status;
 	*ret_bytes = w->bytes + w->n_room - w->n_used;
 	*ret_n_bytes = w->n_used;
 	return ET_OK;
+}
+
+enum et_status et_fbw_finish(struct et_fbw *w, et_fbw_ref root, const char *identifier, const uint8_t **ret_bytes,
+	size_t *ret_n_bytes)
+{
+	return finish(w, root, identifier, true, ret_bytes, ret_n_bytes);
+}
+
+enum et_status et_fbw_finish_unsized(struct et_fbw *w, et_fbw_ref root, const char *identifier,
+	const uint8_t **ret_bytes, size_t *ret_n_bytes)
+{
+	return finish(w, root, identifier, false, ret_bytes, ret_n_bytes);
 }

@@ -44,6 +44,8 @@ void et_fbw_deinit(struct et_fbw *writer);
 /* The functions copy their arguments. */
 et_fbw_ref et_fbw_string(struct et_fbw *writer, const char *text, size_t n);
 et_fbw_ref et_fbw_vector_u8(struct et_fbw *writer, const uint8_t *items, size_t n);
+et_fbw_ref et_fbw_vector_u32(struct et_fbw *writer, const uint32_t *items, size_t n);
+et_fbw_ref et_fbw_vector_u64(struct et_fbw *writer, const uint64_t *items, size_t n);
 et_fbw_ref et_fbw_vector_refs(struct et_fbw *writer, const et_fbw_ref *items, size_t n);
 
 /* Begin a table; add its fields, by their number in the schema; end it. */
@@ -58,5 +60,8 @@ et_fbw_ref et_fbw_table_end(struct et_fbw *writer);
  * the writer, until et_fbw_deinit. Answers: ET_E_MEMORY_ALLOCATION_FAILED. */
 enum et_status et_fbw_finish(struct et_fbw *writer, et_fbw_ref root, const char *identifier, const uint8_t **ret_bytes,
 	size_t *ret_n_bytes);
+/* The same without the size in front, as a program file begins. */
+enum et_status et_fbw_finish_unsized(struct et_fbw *writer, et_fbw_ref root, const char *identifier,
+	const uint8_t **ret_bytes, size_t *ret_n_bytes);
 
 #endif
