@@ -6,6 +6,9 @@
  *   seccomp       no sockets, programs, new processes, mounts, modules or kernel internals; no calls on other processes
  *   limits        no core files, few descriptors
  *
+ * The strict sandbox is for a process that runs whole programs of a client. Its code is inferd's own, so it is known
+ * which calls it needs, and more is denied: see et_sandbox_enter_strict.
+ *
  * The seccomp filter lists what is denied (EPERM), not what is allowed. inferd can't know which calls and ioctls a
  * vendor's library and its driver need, and a library that breaks on a denied call costs more than the last bit of
  * safety gains. The library may start threads but no processes: the filter checks the flags of clone. Those of
@@ -28,9 +31,11 @@
 #include <linux/seccomp.h>
 #include <linux/sockios.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -82,7 +87,8 @@ static void allow(int ruleset, const char *path, uint64_t access, uint64_t handl
 	close(fd);
 }
 
-static int restrict_files(const char *cache_dir)
+/* @is_strict: no files at all. */
+static int restrict_files(const char *cache_dir, bool is_strict)
 {
 	static const char *const devices[] = { "/dev/dri", "/dev/accel", "/dev/ethosu0", "/dev/dma_heap", "/dev/kfd",
 		"/dev/apusys", "/dev/neutron0", "/dev/adsprpc-smd", "/dev/fastrpc-cdsp", "/dev/fastrpc-cdsp-secure",
@@ -100,8 +106,9 @@ static int restrict_files(const char *cache_dir)
 	int ruleset = (int)syscall(CALL_CREATE_RULESET, &attr, n_bytes, 0);
 	if (ruleset < 0)
 		return -1;
-	allow(ruleset, "/", FS_EXECUTE | FS_READ_FILE | FS_READ_DIR, attr.handled_access_fs);
-	for (size_t i = 0; i < N_ITEMS(devices); i++)
+	if (!is_strict)
+		allow(ruleset, "/", FS_EXECUTE | FS_READ_FILE | FS_READ_DIR, attr.handled_access_fs);
+	for (size_t i = 0; i < N_ITEMS(devices) && !is_strict; i++)
 		allow(ruleset, devices[i], FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE | FS_IOCTL_DEV,
 			attr.handled_access_fs);
 	if (cache_dir)
@@ -203,6 +210,65 @@ static const uint32_t denied[] = {
 #endif
 };
 
+/* What the strict sandbox denies, too. The kernel may lack Landlock, so no file can be opened or changed by name. */
+static const uint32_t denied_strictly[] = {
+#ifdef SYS_open
+	SYS_open,
+	SYS_creat,
+	SYS_link,
+	SYS_symlink,
+	SYS_unlink,
+	SYS_rename,
+	SYS_mkdir,
+	SYS_rmdir,
+	SYS_mknod,
+	SYS_chmod,
+	SYS_chown,
+	SYS_lchown,
+	SYS_readlink,
+#endif
+	SYS_openat,
+	437 /* openat2 */,
+	SYS_linkat,
+	SYS_symlinkat,
+	SYS_unlinkat,
+	SYS_renameat2,
+	SYS_mkdirat,
+	SYS_mknodat,
+	SYS_fchmodat,
+	SYS_fchownat,
+	SYS_readlinkat,
+	SYS_utimensat,
+	SYS_truncate,
+	SYS_setxattr,
+	SYS_removexattr,
+	SYS_inotify_init1,
+	SYS_fanotify_init,
+	/* files and memory that others could be given, and the size of those that were received */
+	SYS_memfd_create,
+	447 /* memfd_secret */,
+	SYS_ftruncate,
+	SYS_fallocate,
+	SYS_shmget,
+	SYS_shmat,
+	SYS_shmctl,
+	SYS_semget,
+	SYS_msgget,
+	SYS_mq_open,
+	SYS_socketpair,
+	SYS_pipe2,
+	/* devices, limits, code */
+	SYS_ioctl,
+	SYS_setrlimit,
+	SYS_pkey_mprotect,
+	SYS_mlock,
+	SYS_mlock2,
+	SYS_mlockall,
+};
+
+/* Calls with a protection in their third argument. */
+static const uint32_t protecting[] = { SYS_mmap, SYS_mprotect };
+
 /* Calls that name a process: which argument is its number, whether 0 stands for the caller, and which value the
  * first argument must have, too (ANY: any). */
 enum { ANY = -1, ONE_PROCESS = 0, IO_ONE_PROCESS = 1 }; /* PRIO_PROCESS, IOPRIO_WHO_PROCESS */
@@ -245,11 +311,16 @@ static uint32_t low_half_of(unsigned arg)
 			  (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : 4));
 }
 
-static int filter_calls(void)
+static uint32_t high_half_of(unsigned arg)
 {
-	enum { N_HEAD = 4, N_CLONE = 7, N_DENIED = N_ITEMS(denied) };
-	struct sock_filter
-		code[N_HEAD + N_CLONE + 2 * N_DENIED + 8 * N_ITEMS(process_calls) + 5 * N_ITEMS(signal_commands) + 3];
+	return low_half_of(arg) ^ 4;
+}
+
+static int filter_calls(bool is_strict)
+{
+	enum { N_HEAD = 4, N_CLONE = 7, N_DENIED = N_ITEMS(denied), N_STRICT = N_ITEMS(denied_strictly) };
+	struct sock_filter code[N_HEAD + N_CLONE + 2 * (N_DENIED + N_STRICT) + 5 * N_ITEMS(protecting) + 7 +
+				8 * N_ITEMS(process_calls) + 5 * N_ITEMS(signal_commands) + 3];
 	size_t n = 0;
 	const uint32_t number = offsetof(struct seccomp_data, nr), machine = offsetof(struct seccomp_data, arch);
 #define EMIT(...) code[n++] = (struct sock_filter)__VA_ARGS__
@@ -268,6 +339,26 @@ static int filter_calls(void)
 	for (size_t i = 0; i < N_DENIED; i++) {
 		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, denied[i], 0, 1));
 		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+	}
+	for (size_t i = 0; i < N_STRICT && is_strict; i++) {
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, denied_strictly[i], 0, 1));
+		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+	}
+	for (size_t i = 0; i < N_ITEMS(protecting) && is_strict; i++) {
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, protecting[i], 0, 4));
+		EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low_half_of(2)));
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1));
+		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+	}
+	if (is_strict) { /* limits may be asked for, not changed: the new limit's address is NULL */
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prlimit64, 0, 6));
+		EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low_half_of(2)));
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 2));
+		EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, high_half_of(2)));
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
+		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+		EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, number));
 	}
 	for (size_t i = 0; i < N_ITEMS(process_calls); i++) {
 		const struct process_call *process_call = &process_calls[i];
@@ -303,30 +394,49 @@ static int filter_calls(void)
 	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
 }
 #else
-static int filter_calls(void)
+static int filter_calls(bool is_strict)
 {
 	return -1;
 }
 #endif
 
-static int set_limits(void)
+static int set_limits(bool is_strict)
 {
 	const struct rlimit none = { 0, 0 }, files = { ET_PLUGIN_MAX_FILES, ET_PLUGIN_MAX_FILES };
+	if (is_strict && (signal(SIGXFSZ, SIG_IGN) == SIG_ERR || setrlimit(RLIMIT_FSIZE, &none) < 0 ||
+				 setrlimit(RLIMIT_MEMLOCK, &none) < 0))
+		return -1;
 	return setrlimit(RLIMIT_CORE, &none) < 0 || setrlimit(RLIMIT_NOFILE, &files) < 0 ? -1 : 0;
 }
 
-unsigned et_sandbox_enter(const char *cache_dir)
+static unsigned enter(const char *cache_dir, bool is_strict)
 {
 	unsigned parts = 0;
-	if (set_limits() == 0)
+	if (set_limits(is_strict) == 0)
 		parts |= ET_SANDBOX_LIMITS;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return parts;
 	parts |= ET_SANDBOX_NO_NEW_PRIVS;
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	if (restrict_files(cache_dir) == 0)
+	if (restrict_files(cache_dir, is_strict) == 0)
 		parts |= ET_SANDBOX_FILES;
-	if (filter_calls() == 0)
+	if (filter_calls(is_strict) == 0)
 		parts |= ET_SANDBOX_CALLS;
 	return parts;
+}
+
+unsigned et_sandbox_enter(const char *cache_dir)
+{
+	return enter(cache_dir, false);
+}
+
+unsigned et_sandbox_enter_strict(void)
+{
+	return enter(NULL, true);
+}
+
+int et_sandbox_limit_memory(uint64_t n_bytes)
+{
+	const struct rlimit limit = { n_bytes, n_bytes };
+	return setrlimit(RLIMIT_DATA, &limit) < 0 ? -errno : 0;
 }

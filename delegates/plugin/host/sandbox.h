@@ -3,6 +3,8 @@
 #ifndef DELEGATES_PLUGIN_HOST_SANDBOX_H
 #define DELEGATES_PLUGIN_HOST_SANDBOX_H
 
+#include <stdint.h>
+
 enum et_sandbox_part {
 	ET_SANDBOX_NO_NEW_PRIVS = 1 << 0,
 	ET_SANDBOX_FILES = 1 << 1, /* Landlock */
@@ -13,5 +15,15 @@ enum et_sandbox_part {
 /* Enter the sandbox, for the calling thread and all threads that it starts; there is no way back. @cache_dir is the
  * folder that stays writable, or NULL. Returns the parts that this kernel supports and has enabled. */
 unsigned et_sandbox_enter(const char *cache_dir);
+
+/* The same, tighter, for a process that has opened and loaded all that it needs: it can't open any file (regular file,
+ * device, or kernel information), make memory files or shared memory, ask devices (ioctl), map anything as code, or
+ * raise or lower a limit. What was opened or mapped before still works, and so do descriptors that it receives. */
+unsigned et_sandbox_enter_strict(void);
+
+/* Limit the memory of this process for good: all that it can write to and does not share, threads' stacks included
+ * (RLIMIT_DATA). Beyond the limit malloc, mmap and new threads fail. Call it before entering the sandbox. 0, or
+ * negative errno. */
+int et_sandbox_limit_memory(uint64_t n_bytes);
 
 #endif
