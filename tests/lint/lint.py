@@ -54,6 +54,9 @@ MAY_INCLUDE = {
     "delegates/plugin/host": CORE + PLATFORM + ["delegates", "delegates/plugin"],
     # an in-process host (`isolation = thread`) needs two headers of the host's side
     "delegates/plugin/proxy": CORE + PLATFORM + ["delegates", "delegates/plugin", "delegates/plugin/host"],
+    # runs whole programs: the runtime with the delegates that are compiled in, in a process like a plug-in's
+    "delegates/program": CORE + PLATFORM + ["runtime/kernels", "runtime/profile", "delegates", "delegates/direct",
+                                            "delegates/plugin", "delegates/plugin/host"],
     # tries delegates of both kinds
     "delegates/check": CORE + PLATFORM + ["delegates", "delegates/direct", "delegates/plugin/proxy"],
     "delegates/xnnpack/ukernels": BASE,
