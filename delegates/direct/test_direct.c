@@ -477,7 +477,7 @@ static void test_tables(void **state)
 			part = "has no instances";
 		} else if (i == 3) {
 			table.major = 2;
-			part = "made for version 2.1";
+			part = "made for version 2.2";
 		} else if (i == 4) {
 			table.threads_parallel_for = some_loop;
 			part = "threads_parallel_for";
