@@ -38,61 +38,6 @@ static struct inferd_delegate_run run_of(struct rig_args *args, struct inferd_de
 	};
 }
 
-/* --- the runtime without the engine ----------------------------------------------------------------------------- */
-
-struct reference {
-	struct et_plan *plan;
-	struct et_method *method;
-	struct et_frame *frame;
-	struct et_pool scratch;
-	struct et_worker_threads *sets[8];
-	const struct et_compute *compute;
-};
-
-static void reference_init(struct reference *r, struct et_plan *plan)
-{
-	struct et_diag diag = { "" };
-	const struct et_registry *registry = rig_registry();
-	*r = (struct reference){ .plan = plan };
-	for (size_t i = 0; i < registry->n_backends; i++)
-		assert_int_equal(registry->backends[i].ops->threads_new(registry->backends[i].backend, 0, 1,
-					 &r->sets[i], &diag),
-			ET_OK);
-	assert_int_equal(et_plan_prepare(plan, 0, r->sets, &diag), ET_OK);
-	assert_int_equal(et_method_new(&r->method, plan, et_platform_allocator(), &diag), ET_OK);
-	assert_int_equal(et_frame_new(&r->frame, plan, et_platform_allocator(), et_platform_page_allocator(), &diag),
-		ET_OK);
-	et_pool_init(&r->scratch, et_platform_allocator());
-}
-
-static void reference_deinit(struct reference *r)
-{
-	const struct et_registry *registry = rig_registry();
-	et_frame_free(r->frame);
-	et_method_free(r->method);
-	et_plan_release(r->plan, 0);
-	for (size_t i = 0; i < registry->n_backends; i++)
-		registry->backends[i].ops->threads_free(r->sets[i]);
-	et_pool_deinit(&r->scratch);
-}
-
-static enum et_status reference_run(struct reference *r, struct rig_args *args)
-{
-	struct et_run run = {
-		.method = r->method, .frame = r->frame, .inputs = args->inputs, .outputs = args->outputs
-	};
-	struct et_worker_env env = { .scratch = &r->scratch };
-	for (uint32_t i = 0; i < args->info->n_outputs; i++)
-		if (args->info->outputs[i].tag == ET_TAG_TENSOR)
-			args->outputs[i].tensor.n_bytes = args->info->outputs[i].n_bytes;
-	enum et_status status = et_run_begin(&run);
-	if (status != ET_OK)
-		return status;
-	enum et_stop stop = et_run_advance(&run, &env);
-	assert_true(stop == ET_STOP_DONE || stop == ET_STOP_FAILED);
-	return et_run_end(&run);
-}
-
 /* --- all programs ----------------------------------------------------------------------------------------------- */
 
 static int run_whole(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
@@ -124,15 +69,15 @@ static void compare(const struct rig_file *file, struct et_plan *plan, struct in
 {
 	struct inferd_delegate_worker_threads *const threads[2] = { new_threads(1), new_threads(2) };
 	struct inferd_delegate_instance *whole = NULL, *sliced = NULL;
-	struct reference r;
+	struct rig_reference r;
 	struct rig_args args;
 	rig_args_init(&args, et_plan_info(plan));
-	reference_init(&r, plan);
+	rig_reference_init(&r, plan, NULL);
 	assert_int_equal(table->instance_new(model, &whole, &message), INFERD_DELEGATE_OK);
 	assert_int_equal(table->instance_new(model, &sliced, &message), INFERD_DELEGATE_OK);
 	for (unsigned seed = 0; seed < 3; seed++) {
 		rig_args_fill(&args, seed);
-		enum et_status status = reference_run(&r, &args);
+		enum et_status status = rig_reference_run(&r, &args);
 		for (int is_sliced = 0; is_sliced < 2; is_sliced++) {
 			message.text[0] = '\0';
 			rig_args_clear(&args);
@@ -153,7 +98,7 @@ static void compare(const struct rig_file *file, struct et_plan *plan, struct in
 	table->threads_free(threads[1]);
 	table->destroy(model);
 	table->threads_free(threads[0]);
-	reference_deinit(&r);
+	rig_reference_deinit(&r);
 	rig_args_deinit(&args);
 }
 

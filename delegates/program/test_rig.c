@@ -95,6 +95,11 @@ static void walk(const char *path, size_t max_bytes, void (*fn)(const struct rig
 		free(entries);
 }
 
+void rig_for_small(void (*fn)(const struct rig_file *file))
+{
+	walk(TEST_MODELS, 1 << 20, fn);
+}
+
 void rig_for_all(void (*fn)(const struct rig_file *file))
 {
 #ifdef INF_SANITIZED
@@ -110,6 +115,10 @@ void rig_for_all(void (*fn)(const struct rig_file *file))
 }
 
 /* --- the engine ------------------------------------------------------------------------------------------------- */
+
+void rig_ignore_log(void *self, int level, const char *text)
+{
+}
 
 static void write_log(void *self, int level, const char *text)
 {
@@ -173,35 +182,35 @@ struct inferd_delegate_payload rig_payload(const struct rig_file *file, const ch
 
 static struct et_backend_entry entries[8];
 static const struct et_kernel_table *tables[ET_KERNEL_TABLES_MAX];
-static struct et_registry registry;
+static struct et_registry the_registry;
 
 const struct et_registry *rig_registry(void)
 {
-	if (registry.n_backends)
-		return &registry;
-	while (registry.n_tables < et_n_kernel_tables) {
-		tables[registry.n_tables] = et_kernel_tables[registry.n_tables];
-		registry.n_tables++;
+	if (the_registry.n_backends)
+		return &the_registry;
+	while (the_registry.n_tables < et_n_kernel_tables) {
+		tables[the_registry.n_tables] = et_kernel_tables[the_registry.n_tables];
+		the_registry.n_tables++;
 	}
 	for (size_t i = 0; i < et_n_delegates; i++) {
 		struct et_diag diag = { "" };
-		assert_int_equal(et_direct_open(&entries[registry.n_backends++], et_delegates[i], NULL,
+		assert_int_equal(et_direct_open(&entries[the_registry.n_backends++], et_delegates[i], NULL,
 					 et_platform_allocator(), NULL, &diag),
 			ET_OK);
 	}
-	registry.tables = tables;
-	registry.backends = entries;
-	registry.order = et_order_run;
-	return &registry;
+	the_registry.tables = tables;
+	the_registry.backends = entries;
+	the_registry.order = et_order_run;
+	return &the_registry;
 }
 
 void rig_close_registry(void)
 {
-	while (registry.n_backends) {
-		registry.n_backends--;
-		entries[registry.n_backends].ops->close(entries[registry.n_backends].backend);
+	while (the_registry.n_backends) {
+		the_registry.n_backends--;
+		entries[the_registry.n_backends].ops->close(entries[the_registry.n_backends].backend);
 	}
-	registry.n_tables = 0;
+	the_registry.n_tables = 0;
 }
 
 /* Opening from a payload keeps mappings of its own, which is what a comparison needs, too. */
@@ -210,6 +219,54 @@ enum et_status rig_program(const struct rig_file *file, struct et_program **ret_
 	struct et_diag diag = { "" };
 	struct inferd_delegate_payload payload = rig_payload(file, "", 1);
 	return et_engine_open_program(&payload, ret_program, &diag);
+}
+
+/* --- runs of the runtime ----------------------------------------------------------------------------------------- */
+
+void rig_reference_init(struct rig_reference *r, struct et_plan *plan, const struct rig_reference *with)
+{
+	struct et_diag diag = { "" };
+	const struct et_registry *registry = rig_registry();
+	*r = (struct rig_reference){ .plan = plan };
+	for (size_t i = 0; i < registry->n_backends; i++)
+		assert_int_equal(registry->backends[i].ops->threads_new(registry->backends[i].backend, 0, 1,
+					 &r->sets[i], &diag),
+			ET_OK);
+	assert_int_equal(et_plan_prepare(plan, 0, r->sets, &diag), ET_OK);
+	assert_int_equal(et_method_new_with(&r->method, plan, with ? with->method : NULL, et_platform_allocator(),
+				 &diag),
+		ET_OK);
+	assert_int_equal(et_frame_new(&r->frame, plan, et_platform_allocator(), et_platform_page_allocator(), &diag),
+		ET_OK);
+	et_pool_init(&r->scratch, et_platform_allocator());
+}
+
+void rig_reference_deinit(struct rig_reference *r)
+{
+	const struct et_registry *registry = rig_registry();
+	et_frame_free(r->frame);
+	et_method_free(r->method);
+	et_plan_release(r->plan, 0);
+	for (size_t i = 0; i < registry->n_backends; i++)
+		registry->backends[i].ops->threads_free(r->sets[i]);
+	et_pool_deinit(&r->scratch);
+}
+
+enum et_status rig_reference_run(struct rig_reference *r, struct rig_args *args)
+{
+	struct et_run run = {
+		.method = r->method, .frame = r->frame, .inputs = args->inputs, .outputs = args->outputs
+	};
+	struct et_worker_env env = { .scratch = &r->scratch };
+	for (uint32_t i = 0; i < args->info->n_outputs; i++)
+		if (args->info->outputs[i].tag == ET_TAG_TENSOR)
+			args->outputs[i].tensor.n_bytes = args->info->outputs[i].n_bytes;
+	enum et_status status = et_run_begin(&run);
+	if (status != ET_OK)
+		return status;
+	enum et_stop stop = et_run_advance(&run, &env);
+	assert_true(stop == ET_STOP_DONE || stop == ET_STOP_FAILED);
+	return et_run_end(&run);
 }
 
 /* --- arguments -------------------------------------------------------------------------------------------------- */
@@ -264,6 +321,20 @@ void rig_args_init(struct rig_args *args, const struct et_plan_info *info)
 	args->n_inputs = args->n_args;
 	for (uint32_t i = 0; i < info->n_outputs; i++)
 		add_arg(args, &args->outputs[i], &info->outputs[i], true);
+}
+
+bool rig_args_try(struct rig_args *args, const struct et_plan_info *info, size_t max_bytes)
+{
+	size_t n_bytes = 0;
+	if (info->n_inputs + info->n_outputs > RIG_MAX_ARGS)
+		return false;
+	for (uint32_t i = 0; i < info->n_inputs; i++)
+		n_bytes = n_bytes > max_bytes ? n_bytes : n_bytes + info->inputs[i].n_bytes;
+	for (uint32_t i = 0; i < info->n_outputs; i++)
+		n_bytes = n_bytes > max_bytes ? n_bytes : n_bytes + info->outputs[i].n_bytes;
+	if (n_bytes <= max_bytes)
+		rig_args_init(args, info);
+	return n_bytes <= max_bytes;
 }
 
 static void fill(void *data, size_t n_bytes, uint8_t type, unsigned seed)

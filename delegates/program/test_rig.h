@@ -28,6 +28,12 @@ void rig_file_close(struct rig_file *file);
  * the checkout. */
 void rig_for_all(void (*fn)(const struct rig_file *file));
 
+/* The same for those of the tests' models that are small. */
+void rig_for_small(void (*fn)(const struct rig_file *file));
+
+/* A host's log function that writes nothing. */
+void rig_ignore_log(void *self, int level, const char *text);
+
 /* The engine, opened. @options: "key", "value", ..., NULL. */
 struct rig {
 	void *self;
@@ -50,6 +56,8 @@ struct rig_args {
 	struct inferd_delegate_arg *pointers[RIG_MAX_ARGS];
 	uint32_t n_args, n_inputs;
 };
+/* False: they take more than @max_bytes. */
+bool rig_args_try(struct rig_args *args, const struct et_plan_info *info, size_t max_bytes);
 void rig_args_init(struct rig_args *args, const struct et_plan_info *info);
 /* Fill the inputs with values that depend on @seed. */
 void rig_args_fill(struct rig_args *args, unsigned seed);
@@ -58,5 +66,17 @@ void rig_args_clear(struct rig_args *args);
 /* Whether the engine's outputs are bit for bit the runtime's. */
 bool rig_args_equal(const struct rig_args *args);
 void rig_args_deinit(struct rig_args *args);
+
+/* A Method of the runtime, and all that it needs to run. @with: NULL, or one whose state it shares. */
+struct rig_reference {
+	struct et_plan *plan;
+	struct et_method *method;
+	struct et_frame *frame;
+	struct et_pool scratch;
+	struct et_worker_threads *sets[8];
+};
+void rig_reference_init(struct rig_reference *r, struct et_plan *plan, const struct rig_reference *with);
+void rig_reference_deinit(struct rig_reference *r);
+enum et_status rig_reference_run(struct rig_reference *r, struct rig_args *args);
 
 #endif
