@@ -56,7 +56,7 @@ static uint64_t data_bytes(void)
 	return n_read == 6 ? n[5] * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-/* --- one run, from opening to closing ------------------------------------------------------------------------------ */
+/* --- one run, from opening to closing --------------------------------------------------------------------------- */
 
 /* A program, its arguments, and the runtime's outputs for them. */
 struct job {
