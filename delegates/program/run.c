@@ -318,10 +318,10 @@ static int execute(struct inferd_delegate_instance *instance, const struct infer
 		status = et_fail(&diag, ET_E_INVALID_STATE, "a run of this instance waits to be continued");
 	else if (continues && !has_same_args(instance, run))
 		status = et_fail(&diag, ET_E_INVALID_STATE, "the run is to go on with other arguments");
-	if (status == ET_OK && !continues)
-		status = begin(instance, run, &diag);
 	if (status == ET_OK)
 		status = et_engine_prepare(model, run->threads, &diag);
+	if (status == ET_OK && !continues) /* last: from here on a failure may cost the state */
+		status = begin(instance, run, &diag);
 	if (status == ET_OK)
 		status = advance(instance, run, &is_finished, &diag);
 	if (status == ET_OK && !is_finished)
