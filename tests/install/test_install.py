@@ -20,6 +20,8 @@ WANTED = {
     "the daemon": "**/sbin/inferd",
     "the tool": "**/bin/inferctl",
     "the library": "**/libinferd.*",
+    "the process of a plug-in": "**/inferd/inferd-delegate-host",
+    "the process of a user's programs": "**/inferd/inferd-program-host",
     "the public header": "**/include/inferd.h",
     "the pkg-config file": "**/pkgconfig/inferd.pc",
     "the service": "**/systemd/system/inferd.service",
