@@ -174,6 +174,36 @@ static void test_memory_limit(void **state)
 	job_close(&job);
 }
 
+/* A program whose delegate wants gigabytes for one run, with the files of shared/models/attacks. All in the child. */
+static int attack(void *arg)
+{
+	struct job job = { .n_threads = 1 };
+	struct et_diag diag = { "" };
+	if (et_sandbox_limit_memory(data_bytes() + (UINT64_C(512) << 20)) < 0)
+		return SKIPPED;
+	if (!rig_file_open(&job.file, arg, SIZE_MAX) || rig_program(&job.file, &job.program) != ET_OK ||
+		et_plan_new(&job.plan, job.program, NULL, rig_registry(), NULL, 1, et_platform_allocator(), &diag) !=
+			ET_OK)
+		return INFERD_DELEGATE_E_INTERNAL;
+	rig_args_init(&job.args, et_plan_info(job.plan));
+	rig_args_fill(&job.args, 1);
+	rig_args_clear(&job.args);
+	return do_job(&job);
+}
+
+static void test_attack(void **state)
+{
+	static char path[] = SHARED_MODELS "/attacks/context_of_6_gb.pte";
+#ifdef INF_SANITIZED
+	skip();
+#endif
+	if (access(path, R_OK) != 0) {
+		print_message("without %s, which is not there\n", path);
+		skip();
+	}
+	assert_int_equal(in_child(attack, path), INFERD_DELEGATE_E_LIMIT);
+}
+
 /* --- the sandbox -------------------------------------------------------------------------------------------------- */
 
 static bool is_refused(long result)
@@ -393,6 +423,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_memory_limit),
+		cmocka_unit_test(test_attack),
 		cmocka_unit_test(test_sandbox),
 		cmocka_unit_test(test_broken),
 	};
