@@ -157,8 +157,9 @@ static void test_memory_limit(void **state)
 	struct job job;
 	unsigned n_limited = 0, n_right = 0;
 	job_open(&job, TEST_MODELS "/efficientnet_lite0_int8.pte");
-	for (unsigned i = 0; i < 64; i++) {
-		job.n_limit_bytes = (uint64_t)i << 19;
+	for (unsigned i = 0; i < 40; i++) {
+		job.n_limit_bytes = (uint64_t)(i / 2) << 21;
+		job.n_threads = 1 + i % 2;
 		int result = in_child(with_limit, &job);
 		if (result == SKIPPED) {
 			job_close(&job);
