@@ -110,7 +110,12 @@ static int do_job(struct job *job)
 	int result = table->open(&rig.host, &rig.self, &message);
 	if (result)
 		return result;
-	result = table->threads_new(rig.self, 0, job->n_threads, &threads, &message);
+	uint8_t *stand_in = NULL;
+	size_t n_stand_in = 0;
+	result = et_program_describe(rig.self, &payload, &stand_in, &n_stand_in, &message);
+	free(result ? NULL : stand_in);
+	if (!result)
+		result = table->threads_new(rig.self, 0, job->n_threads, &threads, &message);
 	if (!result)
 		result = table->init(rig.self, &payload, &model, &info, &message);
 	if (!result)
