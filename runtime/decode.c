@@ -322,17 +322,20 @@ static enum et_status missing_backend(const struct et_plan *plan, const char *id
 {
 	struct names names = { .n = 0 };
 	for (size_t i = 0; i < plan->registry->n_backends; i++)
-		add_name(&names, plan->registry->backends[i].ops->id);
+		if (!plan->registry->backends[i].ops->runs_programs)
+			add_name(&names, plan->registry->backends[i].ops->id);
 	return et_fail(diag, ET_E_BACKEND_MISSING, "Backend '%.64s' is not available. Available backends: [%s]", id,
 		names.text);
 }
 
 static enum et_status find_backends(struct et_plan *plan, struct et_diag *diag)
 {
+	bool is_client = et_program_source(plan->program)->client_files;
 	for (uint32_t d = 0; d < plan->spec->n_delegates; d++) {
 		const char *id = plan->spec->delegates[d].id;
 		for (size_t b = 0; b < plan->registry->n_backends && !plan->delegates[d].ops; b++) {
-			if (strcmp(plan->registry->backends[b].ops->id, id) == 0) {
+			const struct et_delegate_ops *ops = plan->registry->backends[b].ops;
+			if (strcmp(ops->id, id) == 0 && ops->runs_programs == is_client) {
 				plan->delegates[d].ops = plan->registry->backends[b].ops;
 				plan->delegates[d].backend = b;
 			}
@@ -356,6 +359,7 @@ struct et_payload et_payload_of(const struct et_program *program, const struct e
 		.method = method->name,
 		.store = et_program_source(program)->store,
 		.tenant = et_program_source(program)->tenant,
+		.client_files = et_program_source(program)->client_files,
 	};
 }
 
@@ -408,8 +412,9 @@ static enum et_status compile_one(struct et_plan *plan, uint32_t number, const s
 			number, info.n_inputs, info.n_outputs, spec->n_args);
 	delegate->queue = et_registry_queue(plan->registry, delegate->backend, info.device);
 	plan->n_stateful_delegates += info.is_stateful;
+	plan->n_delegates_per_run += info.is_per_run && !info.is_stateful;
 	plan->info.n_delegate_bytes += info.n_bytes;
-	plan->info.shares_activations |= delegate->ops->import_memory != NULL;
+	plan->info.shares_activations |= delegate->ops->import_memory && !delegate->ops->runs_programs;
 	plan->info.may_leave_unwritten |= delegate->ops->is_elsewhere;
 	return ET_OK;
 }

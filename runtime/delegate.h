@@ -63,7 +63,8 @@ struct et_payload {
 	const struct et_store *store;    /* for what is made of the Program; NULL: nothing is kept */
 	const struct et_option *options; /* for this backend; they live as long as the model, or until probe returns */
 	uint32_t n_options;
-	uint64_t tenant; /* the Program's, see et_source */
+	uint64_t tenant;                            /* the Program's, see et_source */
+	const struct et_client_files *client_files; /* likewise */
 };
 
 /* What compile found out about the model. */
@@ -76,6 +77,12 @@ struct et_model_info {
 	size_t n_bytes;          /* memory that the model takes, shared by its instances */
 	size_t instance_bytes;   /* estimate of the memory that each instance takes in addition */
 	bool has_free_instances; /* an instance may run on any worker of its device, one run at a time */
+	/* An instance belongs to a frame (or, if stateful, to a Method), not to a worker: it is made without threads
+	 * and told before each call which threads to use (use_threads). */
+	bool is_per_run;
+	bool is_repeatable;  /* a stateful instance whose run was cut short has the state of before that run */
+	size_t state_bytes;  /* memory of each stateful instance's state */
+	size_t shared_bytes; /* the part of it that instance_with shares; 0: it can't share */
 };
 
 enum et_readiness {
@@ -97,6 +104,8 @@ struct et_delegate_ops {
 	/* Another process computes the models: what it writes is not in our hands, and it may leave an output
 	 * unwritten. */
 	bool is_elsewhere;
+	/* It runs clients' programs as a whole (et_source.client_files). No other program can name it. */
+	bool runs_programs;
 
 	/* Free the backend; all that was made with it has been freed before. Loop thread. */
 	void (*close)(struct et_backend *backend);
@@ -131,10 +140,19 @@ struct et_delegate_ops {
 	/* Reset the state of a stateful instance to that of a new one. May be NULL for a backend without state. */
 	enum et_status (*instance_reset)(struct et_instance *instance);
 
+	/* As instance_new, for an instance of a model with shared_bytes that shares state with @other, an instance of
+	 * such a model of the same Program, which is freed later. Any thread. May be NULL: nothing can be shared. */
+	enum et_status (*instance_with)(struct et_model *model, struct et_instance *other,
+		struct et_instance **ret_instance, struct et_diag *diag);
+	/* The threads for the next call of enqueue or profile. For models with is_per_run. Any thread. */
+	void (*use_threads)(struct et_instance *instance, struct et_worker_threads *threads);
+	/* The run that answered ET_UNFINISHED does not continue. Any thread. Needed if enqueue gives that answer. */
+	void (*abandon)(struct et_instance *instance);
+
 	/* Run. @args: n_inputs to read, then n_outputs to write, which are resized with et_tensor_resize. 16 bytes
 	 * behind a tensor's end are readable. Answers: ET_OK with the outputs written; ET_PENDING: @completion will
-	 * be called, exactly once; or a failure with @diag. @completion is not called unless ET_PENDING. On the
-	 * worker's thread. */
+	 * be called, exactly once; or a failure with @diag. @completion is not called unless ET_PENDING. Either way
+	 * ET_UNFINISHED says: call enqueue again with the same arguments, or abandon. On the worker's thread. */
 	enum et_status (*enqueue)(struct et_instance *instance, struct et_evalue *const *args,
 		const struct et_completion *completion, struct et_diag *diag);
 	/* Ask a pending run to end early; its completion still comes. Any thread. May be NULL. */

@@ -58,6 +58,8 @@ static void carve_frame(struct et_frame *frame, const struct et_plan *plan, stru
 	frame->lists = carve(carving, n_lists, sizeof *frame->lists);
 	frame->items = carve(carving, n_items, sizeof(struct et_evalue *));
 	frame->shapes = carve(carving, plan->n_shapes, sizeof *frame->shapes);
+	frame->instances = carve(carving, plan->n_delegates_per_run ? plan->spec->n_delegates : 0,
+		sizeof *frame->instances);
 }
 
 size_t et_frame_bytes(const struct et_plan *plan)
@@ -190,6 +192,9 @@ struct et_frame *et_frame_free(struct et_frame *frame)
 	if (!frame)
 		return NULL;
 	struct et_plan *plan = frame->plan;
+	for (uint32_t i = 0; plan->n_delegates_per_run && i < plan->spec->n_delegates; i++)
+		if (frame->instances[i].instance)
+			frame->instances[i].ops->instance_free(frame->instances[i].instance);
 	frame->arena.free(frame->arena.self, frame->activations, plan->activation_bytes);
 	frame->small.free(frame->small.self, frame, frame->n_bytes);
 	et_plan_unref(plan);

@@ -86,14 +86,24 @@ void et_method_reset(struct et_method *method)
 	reset(method, ET_N_STATES);
 }
 
+/* Whether all stateful delegates can roll their state back. */
+static bool are_repeatable(const struct et_plan *plan)
+{
+	for (uint32_t i = 0; i < plan->spec->n_delegates; i++)
+		if (plan->delegates[i].info.is_stateful && !plan->delegates[i].info.is_repeatable)
+			return false;
+	return true;
+}
+
 enum et_status et_method_new_with(struct et_method **ret_method, struct et_plan *plan, const struct et_method *with,
 	const struct et_allocator *allocator, struct et_diag *diag)
 {
-	if (with && (with->plan->program != plan->program || !with->plan->shared_arena || !plan->shared_arena))
+	if (with && (with->plan->program != plan->program || !with->plan->info.n_shared_bytes ||
+			    !plan->info.n_shared_bytes || with->plan->shared_arena != plan->shared_arena))
 		return ET_E_INVALID_ARGUMENT;
 	size_t n_instances = plan->n_stateful_delegates ? plan->spec->n_delegates : 0;
 	size_t n_own = plan->state_bytes[ET_STATE_PRIVATE], n_shared = with ? 0 : plan->state_bytes[ET_STATE_SHARED];
-	bool rolls_back = plan->info.is_stateful && !n_instances && n_own <= ET_ROLLBACK_MAX &&
+	bool rolls_back = plan->info.is_stateful && are_repeatable(plan) && n_own <= ET_ROLLBACK_MAX &&
 			  n_shared <= ET_ROLLBACK_MAX;
 	size_t n_bytes = sizeof(struct et_method);
 	size_t states[ET_N_STATES] = { reserve(&n_bytes, n_own << rolls_back),
@@ -117,6 +127,8 @@ enum et_status et_method_new_with(struct et_method **ret_method, struct et_plan 
 	}
 	if (with)
 		method->states[ET_STATE_SHARED] = with->states[ET_STATE_SHARED];
+	/* the allocator's memory is not const; @with is, to its callers */
+	method->with = (struct et_method *)(uintptr_t)with;
 	method->scalars = (struct et_evalue *)(base + scalars);
 	method->sizes = (int32_t *)(base + sizes);
 	method->instances = n_instances ? (struct et_stateful_instance *)(base + instances) : NULL;
@@ -217,6 +229,25 @@ void et_method_abort(struct et_method *method)
 	}
 }
 
+/* Make the Method's instance of a delegate whose instances belong to no worker. If the Method shares state, the
+ * instance that was made first has to exist. */
+static enum et_status make_free_instance(struct et_method *method, uint32_t index, struct et_diag *diag)
+{
+	const struct et_plan_delegate *delegate = &method->plan->delegates[index];
+	struct et_stateful_instance *own = &method->instances[index];
+	const struct et_plan *with = method->with && delegate->info.shared_bytes ? method->with->plan : NULL;
+	uint32_t k = 0, n = with ? with->spec->n_delegates : 0;
+	own->held.ops = delegate->ops;
+	while (k < n && !(with->delegates[k].info.shared_bytes && with->delegates[k].ops == delegate->ops))
+		k++;
+	if (k == n)
+		return delegate->ops->instance_new(delegate->model, NULL, &own->held.instance, diag);
+	struct et_plan_instance *other = &method->with->instances[k].held;
+	enum et_status status = other->instance ? ET_OK : make_free_instance(method->with, k, diag);
+	return status ? status
+		      : delegate->ops->instance_with(delegate->model, other->instance, &own->held.instance, diag);
+}
+
 static struct et_plan_instance *stateful_instance(struct et_method *method, uint32_t worker_index, uint32_t index,
 	enum et_status *ret_status, struct et_diag *diag)
 {
@@ -232,15 +263,30 @@ static struct et_plan_instance *stateful_instance(struct et_method *method, uint
 		return &own->held;
 	own->held.ops = delegate->ops;
 	own->worker_index = worker_index;
-	*ret_status = delegate->ops->instance_new(delegate->model,
-		method->plan->workers[worker_index].thread_sets[delegate->backend], &own->held.instance, diag);
+	*ret_status = delegate->info.is_per_run
+			      ? make_free_instance(method, index, diag)
+			      : delegate->ops->instance_new(delegate->model,
+					method->plan->workers[worker_index].thread_sets[delegate->backend],
+					&own->held.instance, diag);
 	if (*ret_status)
 		own->held.instance = NULL;
 	return *ret_status ? NULL : &own->held;
 }
 
-struct et_plan_instance *et_method_instance(struct et_method *method, uint32_t worker_index, uint32_t index,
-	enum et_status *ret_status, struct et_diag *diag)
+static struct et_plan_instance *frame_instance(struct et_frame *frame, uint32_t index, enum et_status *ret_status,
+	struct et_diag *diag)
+{
+	const struct et_plan_delegate *delegate = &frame->plan->delegates[index];
+	struct et_plan_instance *own = &frame->instances[index];
+	own->ops = delegate->ops;
+	*ret_status = own->instance ? ET_OK : delegate->ops->instance_new(delegate->model, NULL, &own->instance, diag);
+	if (*ret_status)
+		own->instance = NULL;
+	return *ret_status ? NULL : own;
+}
+
+struct et_plan_instance *et_method_instance(struct et_method *method, struct et_frame *frame, uint32_t worker_index,
+	uint32_t index, enum et_status *ret_status, struct et_diag *diag)
 {
 	struct et_plan *plan = method->plan;
 	const struct et_plan_delegate *delegate = &plan->delegates[index];
@@ -256,6 +302,8 @@ struct et_plan_instance *et_method_instance(struct et_method *method, uint32_t w
 	}
 	if (delegate->info.is_stateful)
 		instance = stateful_instance(method, worker_index, index, ret_status, diag);
+	else if (delegate->info.is_per_run)
+		instance = frame_instance(frame, index, ret_status, diag);
 	else
 		instance = &plan->workers[worker_index].instances[index];
 	/* acquire: pairs with the release by the thread that resumed the run that used it */
@@ -264,5 +312,8 @@ struct et_plan_instance *et_method_instance(struct et_method *method, uint32_t w
 			delegate->ops->id, worker_index);
 		return NULL;
 	}
+	if (instance && delegate->info.is_per_run)
+		delegate->ops->use_threads(instance->instance,
+			plan->workers[worker_index].thread_sets[delegate->backend]);
 	return instance;
 }

@@ -134,6 +134,7 @@ struct et_run {
 	/* The instance whose asynchronous call began last: `pending`, but still set after the call has ended, for
 	 * et_run_wait. The next call replaces it. */
 	struct et_plan_instance *begun;
+	struct et_plan_instance *unfinished; /* the instance whose call answered ET_UNFINISHED; NULL: none */
 };
 
 /* Start a run: check and bind inputs and outputs, and set the program counter to the start. The caller fills @run's

@@ -35,6 +35,7 @@ struct et_method {
 	struct et_evalue *scalars;              /* the Plan's state_scalars after the last run */
 	int32_t *sizes;                         /* sizes of the dynamic state tensors after the last run */
 	struct et_stateful_instance *instances; /* one per delegate; NULL if no delegate is stateful */
+	struct et_method *with;                 /* whose delegates' state it shares; NULL: none */
 };
 
 struct et_frame {
@@ -51,6 +52,7 @@ struct et_frame {
 	/* The values before any run, which et_frame_restore copies. */
 	struct et_tensor *pristine_tensors; /* the first n_volatile */
 	struct et_evalue *pristine_scalars;
+	struct et_plan_instance *instances; /* one per delegate, for those with is_per_run; made at the first call */
 	uint8_t *activations;
 };
 
@@ -71,8 +73,9 @@ enum et_status et_method_enter(struct et_method *method, struct et_diag *diag);
 void et_method_begin(struct et_method *method);
 void et_method_commit(struct et_method *method, const struct et_frame *frame);
 void et_method_abort(struct et_method *method);
-/* The instance of delegate @index for a run on @worker_index. NULL: *ret_status and @diag say why. */
-struct et_plan_instance *et_method_instance(struct et_method *method, uint32_t worker_index, uint32_t index,
-	enum et_status *ret_status, struct et_diag *diag);
+/* The instance of delegate @index for a run of @method in @frame on @worker_index. NULL: *ret_status and @diag say
+ * why. */
+struct et_plan_instance *et_method_instance(struct et_method *method, struct et_frame *frame, uint32_t worker_index,
+	uint32_t index, enum et_status *ret_status, struct et_diag *diag);
 
 #endif

@@ -49,6 +49,28 @@ static enum et_status hold_operators(struct et_plan *plan, struct et_diag *diag)
 	return ET_OK;
 }
 
+/* Add what delegates hold for one client, and for one frame. */
+static enum et_status count_delegate_state(struct et_plan *plan, struct et_diag *diag)
+{
+	for (uint32_t i = 0; i < plan->spec->n_delegates; i++) {
+		const struct et_model_info *info = &plan->delegates[i].info;
+		size_t n_own = info->is_per_run ? info->instance_bytes : 0;
+		if (!plan->delegates[i].model)
+			continue;
+		if (!info->is_stateful) {
+			if (!et_add(plan->info.n_activation_bytes, n_own, &plan->info.n_activation_bytes))
+				return et_plan_no_memory(diag);
+			continue;
+		}
+		if (!et_add(plan->info.n_state_bytes, n_own, &plan->info.n_state_bytes) ||
+			!et_add(plan->info.n_state_bytes, info->state_bytes, &plan->info.n_state_bytes) ||
+			!et_add(plan->info.n_shared_bytes, info->shared_bytes, &plan->info.n_shared_bytes))
+			return et_plan_no_memory(diag);
+		et_add_up(&plan->info.n_reset_bytes, info->state_bytes);
+	}
+	return ET_OK;
+}
+
 static enum et_status build(struct et_plan *plan, const struct et_options *options, uint32_t n_workers,
 	const struct et_allocator *allocator, struct et_diag *diag)
 {
@@ -63,6 +85,8 @@ static enum et_status build(struct et_plan *plan, const struct et_options *optio
 		status = plan->registry->order(plan, allocator, diag);
 	if (!status)
 		status = et_memory_layout(plan, allocator, diag);
+	if (!status)
+		status = count_delegate_state(plan, diag);
 	if (!status)
 		status = et_plan_make_workers(plan, n_workers, diag);
 	if (!status)

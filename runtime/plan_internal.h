@@ -124,7 +124,7 @@ struct et_plan {
 
 	struct et_plan_operator *operators;
 	struct et_plan_delegate *delegates;
-	uint32_t n_stateful_delegates;
+	uint32_t n_stateful_delegates, n_delegates_per_run;
 	struct et_plan_instruction *instructions;
 	uint32_t *args; /* value indices of all instructions */
 	uint32_t n_args;

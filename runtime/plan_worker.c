@@ -7,7 +7,8 @@
  * What must always be true: other threads read only is_prepared. et_plan_prepare releases it after the instances are
  * complete, and readers acquire it.
  *
- * Instances of stateful delegates are not here. They belong to a Method (method.c). */
+ * Instances of stateful delegates are not here. They belong to a Method (method.c). Nor are those of delegates with
+ * is_per_run, which belong to a frame. */
 #include "runtime/plan_internal.h"
 
 enum et_status et_plan_make_workers(struct et_plan *plan, uint32_t n_workers, struct et_diag *diag)
@@ -41,7 +42,8 @@ bool et_plan_needs_instances(const struct et_plan *plan, struct et_worker_thread
 {
 	for (uint32_t i = 0; i < plan->spec->n_delegates && thread_sets; i++) {
 		const struct et_plan_delegate *delegate = &plan->delegates[i];
-		if (delegate->model && !delegate->info.is_stateful && thread_sets[delegate->backend])
+		if (delegate->model && !delegate->info.is_stateful && !delegate->info.is_per_run &&
+			thread_sets[delegate->backend])
 			return true;
 	}
 	return false;
@@ -59,7 +61,8 @@ enum et_status et_plan_prepare(struct et_plan *plan, uint32_t worker_index,
 	for (uint32_t i = 0; i < plan->spec->n_delegates; i++) {
 		const struct et_plan_delegate *delegate = &plan->delegates[i];
 		struct et_plan_instance *instance = &worker->instances[i];
-		if (!delegate->model || delegate->info.is_stateful || !worker->thread_sets[delegate->backend])
+		if (!delegate->model || delegate->info.is_stateful || delegate->info.is_per_run ||
+			!worker->thread_sets[delegate->backend])
 			continue;
 		instance->ops = delegate->ops;
 		enum et_status status = delegate->ops->instance_new(delegate->model,

@@ -205,17 +205,19 @@ static enum et_status run_delegate(struct et_run *run, const struct et_plan_inst
 	enum et_status status = instruction->n_checks ? check_arguments(run, instruction, args) : ET_OK;
 	if (status)
 		return status;
-	struct et_plan_instance *held = et_method_instance(run->method, env->worker_index, instruction->index, &status,
-		&run->diag);
+	struct et_plan_instance *held = et_method_instance(run->method, run->frame, env->worker_index,
+		instruction->index, &status, &run->diag);
 	if (!held)
 		return status;
 	atomic_store_explicit(&held->is_busy, true, memory_order_relaxed);
 	run->pending = run->begun = held;
+	run->unfinished = NULL;
 	status = run->trace ? enqueue_traced(run, held, args)
 			    : held->ops->enqueue(held->instance, args, &run->completion, &run->diag);
 	if (status == ET_PENDING)
 		return status;
 	run->pending = NULL;
+	run->unfinished = status == ET_UNFINISHED ? held : NULL;
 	count_copies(run, held);
 	atomic_store_explicit(&held->is_busy, false, memory_order_release);
 	return status;
@@ -304,7 +306,8 @@ static enum et_stop stop_at_queue(struct et_run *run, struct et_queue_id queue)
 enum et_stop et_run_advance(struct et_run *run, const struct et_worker_env *env)
 {
 	const struct et_plan *plan = run->method->plan;
-	uint32_t n = plan->spec->n_instructions, n_here = 0;
+	/* an unfinished call has had its slice: others may come first */
+	uint32_t n = plan->spec->n_instructions, n_here = run->unfinished != NULL;
 	if (run->status)
 		return ET_STOP_FAILED;
 	while (run->pc < n) {
@@ -323,6 +326,8 @@ enum et_stop et_run_advance(struct et_run *run, const struct et_worker_env *env)
 				    : execute(run, instruction, env, &next);
 		if (status == ET_PENDING)
 			return ET_STOP_PENDING;
+		if (status == ET_UNFINISHED)
+			continue;
 		if (status)
 			return stop_failed(run, fail_here(run, status));
 		run->pc = next;
@@ -341,7 +346,7 @@ enum et_status et_run_begin(struct et_run *run)
 	run->diag.text[0] = '\0';
 	run->pc = 0;
 	run->n_executed = 0;
-	run->pending = run->begun = NULL;
+	run->pending = run->begun = run->unfinished = NULL;
 	run->status = ET_OK;
 	if (run->frame->plan != plan)
 		return et_fail(&run->diag, ET_E_INVALID_STATE, "the frame belongs to another plan");
@@ -368,6 +373,10 @@ void et_run_resume(struct et_run *run, enum et_status status, const char *reason
 	/* release: pairs with the acquire of the next run that uses the instance */
 	if (held)
 		atomic_store_explicit(&held->is_busy, false, memory_order_release);
+	if (status == ET_UNFINISHED) {
+		run->unfinished = held;
+		return;
+	}
 	if (status) {
 		if (reason)
 			et_fail(&run->diag, status, "%s", reason);
@@ -394,6 +403,9 @@ void et_run_cancel(struct et_run *run)
 
 enum et_status et_run_end(struct et_run *run)
 {
+	if (run->unfinished)
+		run->unfinished->ops->abandon(run->unfinished->instance);
+	run->unfinished = NULL;
 	if (!run->status && run->pc < run->method->plan->spec->n_instructions)
 		run->status = et_fail(&run->diag, ET_E_CANCELLED, "ended before instruction %" PRIu32, run->pc);
 	if (!run->status)

@@ -48,6 +48,8 @@ const char *et_status_text(enum et_status status)
 		return "delegate memory allocation failed";
 	case ET_E_DELEGATE_INVALID_HANDLE:
 		return "delegate handle invalid";
+	case ET_UNFINISHED:
+		return "not finished";
 	case ET_PENDING:
 		return "pending";
 	case ET_E_CANCELLED:

@@ -34,6 +34,7 @@ enum et_status {
 	ET_E_DELEGATE_INVALID_HANDLE = 0x32,
 
 	/* Not in ExecuTorch. */
+	ET_UNFINISHED = 0x7e,        /* not an error: the call's time slice is over; make the call again */
 	ET_PENDING = 0x7f,           /* not an error: the call was started, a completion will come */
 	ET_E_CANCELLED = 0x80,       /* the run was asked to stop */
 	ET_E_DEADLINE = 0x81,        /* the run's deadline passed */

@@ -329,8 +329,8 @@ static enum et_status check_file(const struct stat *st, size_t n_bytes, const ch
 	return ET_OK;
 }
 
-static enum et_status copy_source(struct et_source *ret_source, struct copy *copy, const char *name,
-	struct et_diag *diag)
+/* Make the copy, unless it is refused. *ret_fd is the caller's. */
+static enum et_status copy_file(int *ret_fd, struct copy *copy, const char *name, struct et_diag *diag)
 {
 	const struct et_platform_copy_limits *limits = copy->limits;
 	struct stat st;
@@ -347,6 +347,17 @@ static enum et_status copy_source(struct et_source *ret_source, struct copy *cop
 	int fd = copy_open(copy);
 	if (fd < 0)
 		return fail_copy(copy, -fd, name, diag);
+	*ret_fd = fd;
+	return ET_OK;
+}
+
+static enum et_status copy_source(struct et_source *ret_source, struct copy *copy, const char *name,
+	struct et_diag *diag)
+{
+	int fd = -1;
+	enum et_status status = copy_file(&fd, copy, name, diag);
+	if (status != ET_OK)
+		return status;
 	status = map_source(ret_source, fd, copy->n_bytes, false, &copy->identity, name, diag);
 	close(fd);
 	return status;
@@ -357,6 +368,22 @@ enum et_status et_platform_source_import(struct et_source *ret_source, int fd, s
 {
 	struct copy copy = { .from = fd, .n_bytes = n_bytes, .cache_dir = cache_dir, .limits = limits };
 	return copy_source(ret_source, &copy, name, diag);
+}
+
+enum et_status et_platform_copy(int *ret_fd, int fd, size_t n_bytes, const char *name, const char *cache_dir,
+	const struct et_platform_copy_limits *limits, struct et_diag *diag)
+{
+	struct copy copy = { .from = fd, .n_bytes = n_bytes, .cache_dir = cache_dir, .limits = limits };
+	char path[40];
+	int writable = -1;
+	enum et_status status = copy_file(&writable, &copy, name, diag);
+	if (status != ET_OK)
+		return status;
+	snprintf(path, sizeof path, "/proc/self/fd/%d", writable);
+	*ret_fd = open(path, O_RDONLY | O_CLOEXEC);
+	int error = errno;
+	close(writable);
+	return *ret_fd >= 0 ? ET_OK : et_fail(diag, status_of(error), "%s: %s", name, strerror(error));
 }
 
 /* O_NONBLOCK: opening a FIFO must not wait for a writer. */

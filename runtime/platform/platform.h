@@ -44,6 +44,10 @@ uint64_t et_platform_room(uint64_t n_free, uint64_t n_all);
  * @limits, the disk or memory; @diag has the sizes). ET_E_CANCELLED: the copy was stopped. */
 enum et_status et_platform_source_open(struct et_source *ret_source, const char *path, const char *cache_dir,
 	const struct et_platform_copy_limits *limits, struct et_diag *diag);
+/* Copy the file that is open as @fd, as et_platform_source_import does, without mapping it. *ret_fd is the copy, open
+ * for reading; the caller's. */
+enum et_status et_platform_copy(int *ret_fd, int fd, size_t n_bytes, const char *name, const char *cache_dir,
+	const struct et_platform_copy_limits *limits, struct et_diag *diag);
 /* The same as et_platform_source_open, for a file that is open already. @fd stays the caller's; its position is
  * neither used nor moved. Reads exactly @n_bytes, which the caller got from fstat and charged to the client: if the
  * file's size differs by now, it is refused. @name is for @diag. May block as long as the file's file system does. */

@@ -17,6 +17,18 @@
 /* The bytes of a file. They must not change or go away until release is called. At least ET_SOURCE_PADDING readable
  * bytes follow the last one, because delegates read whole vectors. */
 enum { ET_SOURCE_PADDING = 64 };
+
+/* A program that a client brought, and its data files, in the order in which they are searched: files that nobody can
+ * change any more. */
+enum { ET_CLIENT_FILES_MAX = 16 };
+struct et_client_files {
+	uint32_t n; /* the program is the first */
+	struct {
+		int fd;
+		uint64_t n_bytes;
+	} items[ET_CLIENT_FILES_MAX];
+};
+
 struct et_source {
 	const uint8_t *bytes;
 	size_t n_bytes;
@@ -30,6 +42,9 @@ struct et_source {
 	 * user; a delegate that works in processes of its own then keeps the program out of processes that run other
 	 * tenants' programs. */
 	uint64_t tenant;
+	/* Set if the bytes only stand in for a client's program, which a delegate runs elsewhere; live until release.
+	 * NULL otherwise. */
+	const struct et_client_files *client_files;
 };
 
 struct et_program;
