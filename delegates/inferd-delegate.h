@@ -318,7 +318,8 @@ struct inferd_delegate_model_info {
 
 	/* --- since 1.2 --- */
 
-	uint64_t state_bytes; /* STATEFUL: the state of each instance, which the host charges to its client */
+	uint64_t state_bytes;  /* STATEFUL: the state of each instance, which the host charges to its client */
+	uint64_t shared_bytes; /* SHARES_STATE: the part of it that instance_with shares */
 };
 
 enum inferd_delegate_arg_kind {

@@ -19,11 +19,12 @@
 
 enum {
 	ET_PLUGIN_WIRE =
-		3, /* the protocol's version; both sides come from one build, but a stale host must be noticed */
+		4, /* the protocol's version; both sides come from one build, but a stale host must be noticed */
 	ET_PLUGIN_MAX_PACKET = 64 * 1024,
 	ET_PLUGIN_MAX_ARGS = 256,
 	ET_PLUGIN_MAX_EVENTS = 512,
 	ET_PLUGIN_MAX_DEVICES = 8,
+	ET_PLUGIN_MAX_THREADS = 64, /* sets of worker threads; inferd numbers them from 1 on */
 	ET_PLUGIN_MAX_KERNELS = 256,
 	ET_PLUGIN_TEXT = 256,
 	ET_PLUGIN_DIMS = 16,
@@ -60,6 +61,12 @@ enum et_plugin_message {
 	ET_PLUGIN_LOG,          /* host to inferd; no answer */
 	ET_PLUGIN_NAMED,        /* host to inferd */
 	ET_PLUGIN_NAMED_ANSWER, /* inferd to host */
+	/* inferd to host, on `calls` */
+	ET_PLUGIN_INSTANCE_WITH, /* handle.instance, which shares state with handle.other, of model handle.model */
+	ET_PLUGIN_ABANDON,       /* handle.instance, handle.model is the number of its unfinished run; no answer */
+	/* struct et_plugin_init without a model: describe the program that came with it. The answer's n_bytes are
+	 * written into the memory file that `model` numbers. For inferd-program-host. */
+	ET_PLUGIN_DESCRIBE,
 };
 
 struct et_plugin_header {
@@ -75,6 +82,7 @@ struct et_plugin_start {
 	uint32_t n_options, n_option_bytes;
 	uint32_t has_cache;
 	char path[512], cache_dir[512];
+	uint64_t memory_limit; /* private memory that the process may have; 0: no limit */
 };
 
 struct et_plugin_device {
@@ -121,7 +129,7 @@ struct et_plugin_answer {
 	uint32_t result;
 	uint32_t readiness;
 	uint32_t n_inputs, n_outputs, flags, device;
-	uint64_t n_bytes, scratch_bytes;
+	uint64_t n_bytes, scratch_bytes, state_bytes, shared_bytes;
 	uint64_t stats[3];
 	char text[ET_PLUGIN_TEXT]; /* also a kernel's name */
 	char signature[64];
@@ -130,7 +138,7 @@ struct et_plugin_answer {
 /* The small messages; enum et_plugin_message says what the numbers are. */
 struct et_plugin_handle {
 	struct et_plugin_header header;
-	uint64_t model, instance;
+	uint64_t model, instance, other;
 };
 
 /* With a memory file, which later runs may name: the host maps the parts of it that a run uses, and may keep them
@@ -158,9 +166,11 @@ struct et_plugin_run {
 	uint64_t model; /* 0: kernel number @kernel */
 	uint64_t instance;
 	uint32_t kernel; /* with a model: the run's number within the instance, which a CANCEL names */
-	uint32_t n_args;
-	uint32_t flags; /* enum inferd_delegate_run_flags */
+	uint32_t n_args; /* 0 if the run CONTINUES: it has its arguments */
+	uint32_t flags;  /* enum inferd_delegate_run_flags */
 	uint32_t zero;
+	uint32_t threads, n_threads; /* the worker threads, see ET_PLUGIN_MAX_THREADS, and how many; 0: none */
+	uint64_t slice_ns;
 	struct et_plugin_arg args[];
 };
 
@@ -169,6 +179,7 @@ struct et_plugin_output {
 	int32_t sizes[ET_PLUGIN_DIMS];
 	int64_t i;
 	double d;
+	uint32_t kind, zero; /* of a number or None: may be another one than the program declares */
 };
 
 /* A part of a profiled run and its time. */
@@ -209,12 +220,12 @@ static_assert(offsetof(struct et_plugin_start, path) == 32, "wire");
 static_assert(sizeof(struct et_plugin_device) == 160, "wire");
 static_assert(offsetof(struct et_plugin_started, devices) == 488, "wire");
 static_assert(sizeof(struct et_plugin_init) == 192, "wire");
-static_assert(offsetof(struct et_plugin_answer, text) == 80, "wire");
+static_assert(offsetof(struct et_plugin_answer, text) == 96, "wire");
 static_assert(sizeof(struct et_plugin_share) == 32, "wire");
 static_assert(sizeof(struct et_plugin_arg) == 128, "wire");
-static_assert(offsetof(struct et_plugin_run, args) == 48, "wire");
+static_assert(offsetof(struct et_plugin_run, args) == 64, "wire");
 static_assert(sizeof(struct et_plugin_event) == 64, "wire");
-static_assert(sizeof(struct et_plugin_output) == 80, "wire");
+static_assert(sizeof(struct et_plugin_output) == 88, "wire");
 static_assert(offsetof(struct et_plugin_done, outputs) == 288, "wire");
 static_assert(sizeof(struct et_plugin_done) + ET_PLUGIN_MAX_ARGS * sizeof(struct et_plugin_output) +
 			      ET_PLUGIN_MAX_EVENTS * sizeof(struct et_plugin_event) <=

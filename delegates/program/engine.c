@@ -293,7 +293,7 @@ static void model_free(struct inferd_delegate_model *model)
 static uint32_t flags_of(const struct et_plan_info *info)
 {
 	uint32_t flags = INFERD_DELEGATE_THREADS_OF_RUN;
-	if (info->is_stateful)
+	if (info->n_state_bytes) /* also of a state that no run writes: each client has its own */
 		flags |= INFERD_DELEGATE_STATEFUL;
 	/* shared state is rolled back only if the other Method's Plan says so, too, which is not known here */
 	if (!info->is_stateful || (info->rolls_back && !info->n_shared_bytes))
@@ -318,6 +318,8 @@ static void tell(const struct inferd_delegate_model *model, struct inferd_delega
 	et_add_up(&ret_info->scratch_bytes, info->n_instance_bytes);
 	if (INFERD_DELEGATE_HAS(ret_info, state_bytes))
 		ret_info->state_bytes = info->n_state_bytes;
+	if (INFERD_DELEGATE_HAS(ret_info, shared_bytes))
+		ret_info->shared_bytes = info->n_shared_bytes;
 }
 
 static int engine_init(void *self, const struct inferd_delegate_payload *payload,

@@ -149,7 +149,8 @@ static size_t right_answer(const struct et_plugin_header *question, void *room)
 static bool is_question(const struct et_plugin_header *header)
 {
 	return header->type != ET_PLUGIN_DESTROY && header->type != ET_PLUGIN_INSTANCE_FREE &&
-	       header->type != ET_PLUGIN_CANCEL && header->type != ET_PLUGIN_FORGET && header->type != ET_PLUGIN_END;
+	       header->type != ET_PLUGIN_CANCEL && header->type != ET_PLUGIN_ABANDON &&
+	       header->type != ET_PLUGIN_FORGET && header->type != ET_PLUGIN_END;
 }
 
 /* Something that the host wants: named data, or a line in the log. The answer, if any, is left lying. */

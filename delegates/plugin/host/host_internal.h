@@ -93,6 +93,15 @@ struct instance {
 	uint32_t run_number;    /* the run that the plug-in works on; 0: none */
 	uint32_t cancelled_run; /* the run that the last CANCEL named; 0: none */
 	uint32_t n_cancelling;  /* calls of the plug-in's cancel that have not returned */
+	/* The run that answered UNFINISHED, and neither continues nor was abandoned: it keeps its areas. 0: none */
+	uint32_t unfinished_run;
+	bool is_abandoning; /* a thread is abandoning it; the next run waits for that */
+};
+
+/* Worker threads that runs name by a number. */
+struct thread_set {
+	struct inferd_delegate_worker_threads *threads; /* NULL: not made yet */
+	uint32_t n_threads;
 };
 
 struct host {
@@ -115,12 +124,14 @@ struct host {
 	uint64_t n_asks;
 	uint32_t n_ending; /* completions that are being handled; guarded by run.c's lock */
 	uint32_t n_threads;
+	pthread_mutex_t thread_sets_lock; /* guards them while one is made */
+	struct thread_set thread_sets[ET_PLUGIN_MAX_THREADS];
 	_Atomic(int) rc; /* what et_plugin_serve returns */
 };
 
 /* Write a line to inferd's log; @self is the host. Any thread. */
 void et_hosted_log(void *self, int level, const char *text);
-/* Handle PROBE or INIT. Consumes @fd; fills in @answer. */
+/* Handle PROBE, INIT or DESCRIBE. Consumes @fd; fills in @answer. */
 void et_hosted_init(struct host *host, const struct et_plugin_init *init, int fd, struct et_plugin_answer *answer);
 /* Copy the plug-in's message into @answer. */
 void et_hosted_text(struct et_plugin_answer *answer, const struct inferd_delegate_message *message);
@@ -140,6 +151,8 @@ void et_hosted_instance_free(struct host *host, uint64_t id);
 void et_hosted_run(struct host *host, const struct et_plugin_run *run);
 /* Handle CANCEL: end run @number of instance @id early, also if its RUN has not been read yet. */
 void et_hosted_cancel(struct host *host, uint64_t id, uint32_t number);
+/* Handle ABANDON: end run @number of instance @id, if that is unfinished. */
+void et_hosted_abandon(struct host *host, uint64_t id, uint32_t number);
 /* Free all instances, when nothing is received any more. Waits for completions that are being handled. */
 void et_hosted_instances_free(struct host *host);
 

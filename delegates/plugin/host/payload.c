@@ -168,8 +168,8 @@ static struct model *model_new(struct host *host, const struct et_plugin_init *i
 	size_t payload, at, n_bytes;
 	struct stat st;
 	bool fits = et_align_up(init->n_payload_bytes, ET_PLUGIN_PAGE, &at) &&
-		    et_add(at, init->n_pair_bytes, &n_bytes) && fd >= 0 && fstat(fd, &st) == 0 &&
-		    (uint64_t)st.st_size >= n_bytes;
+		    et_add(init->n_pair_bytes ? at : init->n_payload_bytes, init->n_pair_bytes, &n_bytes) && fd >= 0 &&
+		    fstat(fd, &st) == 0 && (uint64_t)st.st_size >= n_bytes;
 	struct mapping *mapping = model && fits ? map_file(fd, n_bytes) : NULL;
 	if (!mapping) {
 		if (fd >= 0)
@@ -218,6 +218,29 @@ void et_hosted_text(struct et_plugin_answer *answer, const struct inferd_delegat
 	answer->text[sizeof answer->text - 1] = '\0';
 }
 
+/* Write the description of the program in @model into memory file @memory. */
+static void describe(struct host *host, struct model *model, uint64_t memory, struct et_plugin_answer *answer)
+{
+	struct inferd_delegate_message message = { .struct_size = sizeof message };
+	uint8_t *bytes = NULL;
+	size_t n_bytes = 0;
+	answer->result = INFERD_DELEGATE_E_UNSUPPORTED;
+	if (host->options.describe)
+		answer->result = (uint32_t)host->options.describe(host->self, &model->payload, &bytes, &n_bytes,
+			&message);
+	et_hosted_text(answer, &message);
+	struct area *area = answer->result ? NULL : et_hosted_area_get(host, memory, 0, n_bytes, true, NO_DEVICE);
+	if (!answer->result && !area)
+		answer->result = INFERD_DELEGATE_E_LIMIT;
+	if (area) {
+		memcpy(area->mapping.bytes, bytes, n_bytes);
+		answer->n_bytes = n_bytes;
+		if (!et_hosted_area_put(host, area))
+			answer->result = INFERD_DELEGATE_E_MEMORY;
+	}
+	free(bytes);
+}
+
 void et_hosted_init(struct host *host, const struct et_plugin_init *init, int fd, struct et_plugin_answer *answer)
 {
 	struct inferd_delegate_message message = { .struct_size = sizeof message };
@@ -229,6 +252,11 @@ void et_hosted_init(struct host *host, const struct et_plugin_init *init, int fd
 		answer->result = (uint32_t)host->table->probe(host->self, &model->payload, &answer->readiness,
 			&message);
 		et_hosted_text(answer, &message);
+		et_hosted_model_free(model);
+		return;
+	}
+	if (init->header.type == ET_PLUGIN_DESCRIBE) {
+		describe(host, model, init->model, answer);
 		et_hosted_model_free(model);
 		return;
 	}
@@ -254,6 +282,8 @@ void et_hosted_init(struct host *host, const struct et_plugin_init *init, int fd
 	answer->device = model->device = info.device;
 	answer->n_bytes = info.n_bytes;
 	answer->scratch_bytes = info.scratch_bytes;
+	answer->state_bytes = info.state_bytes;
+	answer->shared_bytes = info.shared_bytes;
 	if ((info.flags & INFERD_DELEGATE_DROPS_PAYLOAD)) {
 		free_mappings(model->mappings);
 		model->mappings = NULL;

@@ -27,10 +27,22 @@ static uintptr_t last_token;
 
 /* --- instances ------------------------------------------------------------------------------------------- */
 
+static bool put_areas(struct instance *instance, uint32_t *ret_faulted);
+
+/* End the run of @instance that was unfinished. No other thread uses the instance. */
+static void abandon(struct instance *instance)
+{
+	uint32_t faulted;
+	instance->host->table->abandon(instance->model->plugin_model, instance->plugin_instance);
+	put_areas(instance, &faulted);
+}
+
 static void instance_free(struct instance *instance)
 {
 	struct host *host = instance->host;
 	struct model *model = instance->model;
+	if (instance->unfinished_run)
+		abandon(instance);
 	if (instance->plugin_instance)
 		host->table->instance_free(instance->plugin_instance);
 	free(instance->events);
@@ -87,11 +99,20 @@ void et_hosted_instance_new(struct host *host, const struct et_plugin_handle *ha
 	if (instance->model)
 		instance->model->n_refs++;
 	pthread_mutex_unlock(&host->lock);
-	if (handle->model && !instance->model)
+	bool is_with = handle->header.type == ET_PLUGIN_INSTANCE_WITH;
+	struct instance *other = is_with ? instance_get(host, handle->other) : NULL;
+	if ((handle->model && !instance->model) || (is_with && !other))
 		answer->result = INFERD_DELEGATE_E_NOT_FOUND;
+	else if (is_with && !(instance->model && host->table->instance_with && other->plugin_instance))
+		answer->result = INFERD_DELEGATE_E_UNSUPPORTED;
+	else if (is_with)
+		answer->result = (uint32_t)host->table->instance_with(instance->model->plugin_model,
+			other->plugin_instance, &instance->plugin_instance, &message);
 	else if (instance->model && host->table->instance_new)
 		answer->result = (uint32_t)host->table->instance_new(instance->model->plugin_model,
 			&instance->plugin_instance, &message);
+	if (other)
+		instance_put(other);
 	et_hosted_text(answer, &message);
 	if (answer->result) {
 		instance->plugin_instance = NULL;
@@ -145,6 +166,7 @@ static void put_outputs(const struct instance *instance, struct et_plugin_done *
 		memcpy(output->sizes, arg->sizes, sizeof output->sizes);
 		output->i = arg->i;
 		output->d = arg->d;
+		output->kind = arg->kind;
 	}
 }
 
@@ -174,7 +196,7 @@ static void send_done(struct host *host, struct instance *instance, uint64_t id,
 	snprintf(packet.done.text, sizeof packet.done.text, "%s", text ? text : "");
 	if (instance && !result)
 		put_outputs(instance, &packet.done);
-	if (instance && !put_areas(instance, &faulted)) {
+	if (instance && result != INFERD_DELEGATE_UNFINISHED && !put_areas(instance, &faulted)) {
 		packet.done.result = ET_PLUGIN_RESULT_FAULT;
 		packet.done.n_outputs = 0;
 		snprintf(packet.done.text, sizeof packet.done.text, "the memory of argument %u went away while it ran",
@@ -410,32 +432,107 @@ static void run_submit(struct host *host, const struct et_plugin_run *run, struc
 	instance_put(instance);
 }
 
+/* The worker threads that @run names; made at their first run. */
+static int find_threads(struct host *host, const struct et_plugin_run *run,
+	struct inferd_delegate_worker_threads **ret_threads, struct inferd_delegate_message *message)
+{
+	*ret_threads = NULL;
+	if (!run->threads)
+		return INFERD_DELEGATE_OK;
+	if (run->threads > ET_PLUGIN_MAX_THREADS || !host->table->threads_new)
+		return INFERD_DELEGATE_E_INVALID;
+	struct thread_set *set = &host->thread_sets[run->threads - 1];
+	int result = INFERD_DELEGATE_OK;
+	pthread_mutex_lock(&host->thread_sets_lock);
+	if (set->threads && set->n_threads != run->n_threads) {
+		host->table->threads_free(set->threads);
+		set->threads = NULL;
+	}
+	if (!set->threads)
+		result = host->table->threads_new(host->self, 0, run->n_threads, &set->threads, message);
+	if (result)
+		set->threads = NULL;
+	set->n_threads = run->n_threads;
+	*ret_threads = set->threads;
+	pthread_mutex_unlock(&host->thread_sets_lock);
+	return result;
+}
+
 static void run_execute(struct host *host, const struct et_plugin_run *run, struct instance *instance)
 {
 	struct inferd_delegate_message message = { .struct_size = sizeof message };
-	int result = INFERD_DELEGATE_E_CANCELLED;
+	int result = find_threads(host, run, &instance->plugin_run.threads, &message);
+	instance->plugin_run.slice_ns = host->table->abandon ? run->slice_ns : 0;
+	instance->plugin_run.flags |= run->flags & INFERD_DELEGATE_CONTINUES;
 	enter(instance, false);
 	pthread_mutex_lock(&running_lock);
 	bool is_cancelled = instance->cancelled_run == run->kernel;
-	instance->run_number = is_cancelled ? 0 : run->kernel;
+	bool may_run = !result && !is_cancelled;
+	instance->run_number = may_run ? run->kernel : 0;
 	pthread_mutex_unlock(&running_lock);
-	if (is_cancelled)
+	if (!may_run && instance->unfinished_run)
+		host->table->abandon(instance->model->plugin_model, instance->plugin_instance);
+	if (!result && is_cancelled) {
+		result = INFERD_DELEGATE_E_CANCELLED;
 		snprintf(message.text, sizeof message.text, "cancelled before it began");
-	else
+	}
+	if (may_run)
 		result = host->table->execute(instance->model->plugin_model, instance->plugin_instance,
 			&instance->plugin_run, &message);
 	pthread_mutex_lock(&running_lock);
 	instance->run_number = 0;
+	instance->unfinished_run = result == INFERD_DELEGATE_UNFINISHED ? run->kernel : 0;
 	et_list_remove(&instance->running);
 	pthread_mutex_unlock(&running_lock);
 	message.text[sizeof message.text - 1] = '\0';
 	send_done(host, instance, run->header.id, result, message.text);
 }
 
+/* Take the arguments of a new run, or find those of the unfinished one that continues. False: as take_args, or there is
+ * no such run. */
+static bool begin_or_continue(struct instance *instance, const struct et_plugin_run *run)
+{
+	pthread_mutex_lock(&running_lock);
+	while (instance->is_abandoning)
+		pthread_cond_wait(&has_cancelled, &running_lock);
+	bool continues = run->flags & INFERD_DELEGATE_CONTINUES;
+	uint32_t unfinished = instance->unfinished_run;
+	if (!continues)
+		instance->unfinished_run = 0;
+	pthread_mutex_unlock(&running_lock);
+	if (continues)
+		return unfinished && unfinished == run->kernel;
+	if (unfinished)
+		abandon(instance);
+	return take_args(instance, run);
+}
+
+void et_hosted_abandon(struct host *host, uint64_t id, uint32_t number)
+{
+	struct instance *instance = instance_get(host, id);
+	if (!instance)
+		return;
+	pthread_mutex_lock(&running_lock);
+	bool is_mine = number && instance->unfinished_run == number;
+	if (is_mine) {
+		instance->unfinished_run = 0;
+		instance->is_abandoning = true;
+	}
+	pthread_mutex_unlock(&running_lock);
+	if (is_mine) {
+		abandon(instance);
+		pthread_mutex_lock(&running_lock);
+		instance->is_abandoning = false;
+		pthread_cond_broadcast(&has_cancelled);
+		pthread_mutex_unlock(&running_lock);
+	}
+	instance_put(instance);
+}
+
 void et_hosted_run(struct host *host, const struct et_plugin_run *run)
 {
 	struct instance *instance = instance_get(host, run->instance);
-	if (!instance || instance->run_id || (run->model && !instance->model) || !take_args(instance, run))
+	if (!instance || instance->run_id || (run->model && !instance->model) || !begin_or_continue(instance, run))
 		send_done(host, NULL, run->header.id, INFERD_DELEGATE_E_INVALID,
 			"the host can't read the run's arguments, or has no room to map them");
 	else if (!run->model)

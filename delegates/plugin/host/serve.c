@@ -85,6 +85,14 @@ static void host_free(void *self, void *bytes, size_t n_bytes)
 	allocator->free(allocator->self, bytes, n_bytes);
 }
 
+static unsigned enter_sandbox(const struct host *host, const struct et_plugin_start *start)
+{
+	if (start->memory_limit)
+		et_sandbox_limit_memory(start->memory_limit);
+	return host->options.is_strict ? et_sandbox_enter_strict()
+				       : et_sandbox_enter(start->has_cache ? host->cache_dir : NULL);
+}
+
 static void on_start(struct host *host, const struct et_plugin_start *start, struct et_plugin_started *started)
 {
 	struct inferd_delegate_message message = { .struct_size = sizeof message };
@@ -98,11 +106,12 @@ static void on_start(struct host *host, const struct et_plugin_start *start, str
 	memcpy(host->path, start->path, sizeof host->path);
 	memcpy(host->cache_dir, start->cache_dir, sizeof host->cache_dir);
 	if (host->options.is_process)
-		host->sandbox = et_sandbox_enter(start->has_cache ? host->cache_dir : NULL);
+		host->sandbox = enter_sandbox(host, start);
 	started->sandbox = host->sandbox;
-	if (et_plugin_library_open(&host->library, host->path, started->text, sizeof started->text) < 0)
+	if (!host->options.table &&
+		et_plugin_library_open(&host->library, host->path, started->text, sizeof started->text) < 0)
 		return;
-	const struct inferd_delegate *table = &host->library.table;
+	const struct inferd_delegate *table = host->options.table ? host->options.table : &host->library.table;
 	host->table = table;
 	started->major = table->major;
 	started->minor = table->minor;
@@ -118,7 +127,8 @@ static void on_start(struct host *host, const struct et_plugin_start *start, str
 		.self = host,
 		.log = et_hosted_log,
 		.alloc = host_alloc,
-		.free = host_free };
+		.free = host_free,
+		.flags = host->options.table ? INFERD_DELEGATE_HAS_WORKER_THREADS : 0 };
 	started->result = (uint32_t)table->open(&host->plugin_host, &host->self, &message);
 	message.text[sizeof message.text - 1] = '\0';
 	snprintf(started->text, sizeof started->text, "%s", message.text);
@@ -193,6 +203,7 @@ static void on_handle(struct host *host, const struct et_plugin_handle *handle, 
 			host->table->kernels[handle->instance]->signature);
 		break;
 	case ET_PLUGIN_INSTANCE_NEW:
+	case ET_PLUGIN_INSTANCE_WITH:
 		et_hosted_instance_new(host, handle, answer);
 		break;
 	case ET_PLUGIN_INSTANCE_RESET:
@@ -237,6 +248,9 @@ static void on_end(struct host *host, const struct et_plugin_handle *handle)
 	case ET_PLUGIN_FORGET:
 		et_hosted_forget(host, handle->instance);
 		break;
+	case ET_PLUGIN_ABANDON:
+		et_hosted_abandon(host, handle->instance, (uint32_t)handle->model);
+		break;
 	default: /* ET_PLUGIN_CANCEL */
 		et_hosted_cancel(host, handle->instance, (uint32_t)handle->model);
 		break;
@@ -250,6 +264,7 @@ static bool handle(struct host *host, const struct et_plugin_header *header, int
 	switch (header->type) {
 	case ET_PLUGIN_PROBE:
 	case ET_PLUGIN_INIT:
+	case ET_PLUGIN_DESCRIBE:
 		if (header->n_bytes != sizeof(struct et_plugin_init))
 			break;
 		et_hosted_init(host, (const struct et_plugin_init *)header, fd, &answer);
@@ -261,6 +276,7 @@ static bool handle(struct host *host, const struct et_plugin_header *header, int
 		return et_plugin_send(host->options.calls, &answer, -1, 1) == 0;
 	case ET_PLUGIN_KERNEL:
 	case ET_PLUGIN_INSTANCE_NEW:
+	case ET_PLUGIN_INSTANCE_WITH:
 	case ET_PLUGIN_INSTANCE_RESET:
 	case ET_PLUGIN_STATS:
 	case ET_PLUGIN_TRY_BUFFERS:
@@ -271,6 +287,7 @@ static bool handle(struct host *host, const struct et_plugin_header *header, int
 	case ET_PLUGIN_DESTROY:
 	case ET_PLUGIN_INSTANCE_FREE:
 	case ET_PLUGIN_CANCEL:
+	case ET_PLUGIN_ABANDON:
 	case ET_PLUGIN_FORGET:
 		if (header->n_bytes != sizeof(struct et_plugin_handle) || fd >= 0)
 			break;
@@ -336,6 +353,9 @@ static void free_all(struct host *host)
 		et_list_remove(&model->node);
 		et_hosted_model_free(model);
 	}
+	for (size_t i = 0; i < ET_PLUGIN_MAX_THREADS; i++)
+		if (host->thread_sets[i].threads)
+			host->table->threads_free(host->thread_sets[i].threads);
 }
 
 int et_plugin_serve(const struct et_serve_options *options)
@@ -345,6 +365,7 @@ int et_plugin_serve(const struct et_serve_options *options)
 	uint32_t n = 0;
 	pthread_mutex_init(&host.lock, NULL);
 	pthread_mutex_init(&host.asks_lock, NULL);
+	pthread_mutex_init(&host.thread_sets_lock, NULL);
 	et_list_init(&host.models);
 	et_list_init(&host.instances);
 	et_list_init(&host.shared);
@@ -379,5 +400,6 @@ int et_plugin_serve(const struct et_serve_options *options)
 	free(host.option_pointers);
 	pthread_mutex_destroy(&host.lock);
 	pthread_mutex_destroy(&host.asks_lock);
+	pthread_mutex_destroy(&host.thread_sets_lock);
 	return atomic_load(&host.rc);
 }

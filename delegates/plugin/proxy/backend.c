@@ -23,7 +23,7 @@
 
 /* --- starting --------------------------------------------------------------------------------------- */
 
-static struct et_plugin_start *make_start(const struct et_plugin_config *config)
+static struct et_plugin_start *make_start(const struct et_plugin_config *config, uint64_t memory_limit)
 {
 	size_t n_bytes = sizeof(struct et_plugin_start);
 	for (uint32_t i = 0; i < config->n_options; i++)
@@ -38,7 +38,8 @@ static struct et_plugin_start *make_start(const struct et_plugin_config *config)
 	start->n_options = config->n_options;
 	start->n_option_bytes = (uint32_t)(n_bytes - sizeof *start);
 	start->has_cache = config->cache_dir != NULL;
-	snprintf(start->path, sizeof start->path, "%s", config->path);
+	start->memory_limit = memory_limit;
+	snprintf(start->path, sizeof start->path, "%s", config->path ? config->path : "");
 	snprintf(start->cache_dir, sizeof start->cache_dir, "%s", config->cache_dir ? config->cache_dir : "");
 	char *at = (char *)(start + 1);
 	for (uint32_t i = 0; i < config->n_options; i++) {
@@ -64,7 +65,8 @@ static enum et_status cannot_start(const char *path, int rc, struct et_diag *dia
 static enum et_status start_host(struct et_backend *b, struct et_plugin_started *started, struct et_diag *diag)
 {
 	struct et_plugin_process process;
-	struct et_plugin_start *start = make_start(&b->config);
+	struct et_plugin_start *start = make_start(&b->config,
+		atomic_load_explicit(&b->memory_limit, memory_order_relaxed));
 	if (!start)
 		return et_fail(diag, ET_E_INVALID_ARGUMENT,
 			"the options of the backend are too long, or there is no memory");
@@ -276,7 +278,8 @@ static char *copy(char **at, const char *text)
 static bool copy_config(struct et_backend *b, const struct et_plugin_config *from)
 {
 	const char *host = from->host_path ? from->host_path : INF_DELEGATE_HOST;
-	size_t n = strlen(from->path) + strlen(host) + 2 + (from->name ? strlen(from->name) + 1 : 0) +
+	const char *path = from->path ? from->path : "";
+	size_t n = strlen(path) + strlen(host) + 2 + (from->name ? strlen(from->name) + 1 : 0) +
 		   (from->cache_dir ? strlen(from->cache_dir) + 1 : 0);
 	for (uint32_t i = 0; i < from->n_options; i++)
 		n += strlen(from->options[i].key) + strlen(from->options[i].value) + 2;
@@ -285,7 +288,7 @@ static bool copy_config(struct et_backend *b, const struct et_plugin_config *fro
 	if (!at || !b->options)
 		return false;
 	b->config = *from;
-	b->config.path = copy(&at, from->path);
+	b->config.path = copy(&at, path);
 	b->config.host_path = copy(&at, host);
 	b->config.name = from->name ? copy(&at, from->name) : NULL;
 	b->config.cache_dir = from->cache_dir ? copy(&at, from->cache_dir) : NULL;
@@ -409,6 +412,26 @@ enum et_status et_plugin_open(struct et_backend_entry *ret_entry, const struct e
 		return status == ET_E_MEMORY_ALLOCATION_FAILED ? status : ET_E_NOT_FOUND;
 	}
 	log_start(b);
+	*ret_entry = (struct et_backend_entry){ &b->ops, b };
+	return ET_OK;
+}
+
+enum et_status et_plugin_open_programs(struct et_backend_entry *ret_entry, const struct et_plugin_config *config,
+	const struct et_log *log, struct et_diag *diag)
+{
+	struct et_backend *b = et_plugin_backend_new(config, log, false, diag);
+	if (!b)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	/* what inferd-program-host says of itself: both come from one build */
+	b->facts = (struct et_plugin_started){
+		.flags = ET_PLUGIN_HAS_CANCEL | ET_PLUGIN_HAS_RESET | ET_PLUGIN_HAS_INSTANCES,
+		.n_devices = 1,
+		.id = "InferdProgram",
+		.name = "programs",
+		.devices = { { .kind = INFERD_DELEGATE_CPU, .max_in_flight = 16, .alignment = 16, .name = "CPU" } },
+	};
+	take_facts(b);
+	b->runs_programs = b->ops.runs_programs = true;
 	*ret_entry = (struct et_backend_entry){ &b->ops, b };
 	return ET_OK;
 }

@@ -273,9 +273,14 @@ static void end_call(struct et_backend *b, struct et_plugin_call *call, const st
 	const char *reason)
 {
 	bool is_attended = call->is_attended;
+	/* the process was ended because this run did not end when it was asked to: it has ended as asked */
+	bool is_obeyed = b->runs_programs && call->is_hurried;
 	if (call->run)
 		et_plugin_run_ended(call->run, (const struct et_plugin_done *)packet,
-			packet ? ET_OK : ET_E_BACKEND_CRASHED, reason);
+			packet      ? ET_OK
+			: is_obeyed ? ET_E_CANCELLED
+				    : ET_E_BACKEND_CRASHED,
+			reason);
 	else if (packet)
 		memcpy(call->answer, packet, call->n_answer);
 	if (!is_attended)
@@ -463,12 +468,13 @@ void et_plugin_wait(struct et_backend *b, struct et_instance *instance, uint64_t
 	pthread_mutex_unlock(&b->lock);
 }
 
-enum et_status et_plugin_ask(struct et_backend *b, uint64_t generation, void *packet, int fd, void *answer,
-	size_t n_answer, const struct et_program *program, struct et_diag *diag)
+static enum et_status ask(struct et_backend *b, uint64_t generation, void *packet, int fd, void *answer,
+	size_t n_answer, const struct et_program *program, const struct et_client_files *files, struct et_diag *diag)
 {
 	struct et_plugin_call call = { .answer = answer,
 		.n_answer = n_answer,
 		.program = program,
+		.files = files,
 		.is_attended = true,
 		.changed = PTHREAD_COND_INITIALIZER };
 	enum et_status status = ET_OK;
@@ -485,4 +491,16 @@ enum et_status et_plugin_ask(struct et_backend *b, uint64_t generation, void *pa
 	}
 	pthread_mutex_unlock(&b->lock);
 	return status;
+}
+
+enum et_status et_plugin_ask(struct et_backend *b, uint64_t generation, void *packet, int fd, void *answer,
+	size_t n_answer, const struct et_program *program, struct et_diag *diag)
+{
+	return ask(b, generation, packet, fd, answer, n_answer, program, NULL, diag);
+}
+
+enum et_status et_plugin_ask_with_files(struct et_backend *b, uint64_t generation, void *packet, int fd, void *answer,
+	size_t n_answer, const struct et_client_files *files, struct et_diag *diag)
+{
+	return ask(b, generation, packet, fd, answer, n_answer, NULL, files, diag);
 }

@@ -11,6 +11,7 @@
 #include "runtime/platform/platform.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,27 @@ static enum et_status pack(const struct et_payload *payload, struct et_plugin_in
 	}
 	*ret_fd = fd;
 	return ET_OK;
+}
+
+static struct et_plugin_init program_packet(const struct et_client_files *files)
+{
+	return (struct et_plugin_init){ .header = { ET_PLUGIN_INIT, sizeof(struct et_plugin_init), 0 },
+		.n_payload_bytes = files->items[0].n_bytes };
+}
+
+/* The payload is the client's program as a whole, which the host maps where it is. */
+static enum et_status take_program(const struct et_payload *payload, struct et_plugin_init *ret_init, int *ret_fd,
+	struct et_diag *diag)
+{
+	*ret_init = program_packet(payload->client_files);
+	ret_init->n_args = payload->n_args;
+	size_t n_method = strlen(payload->method);
+	if (n_method >= sizeof ret_init->method)
+		return et_fail(diag, ET_E_NOT_SUPPORTED, "the method's name has more than %zu characters",
+			sizeof ret_init->method - 1);
+	memcpy(ret_init->method, payload->method, n_method);
+	*ret_fd = fcntl(payload->client_files->items[0].fd, F_DUPFD_CLOEXEC, 0);
+	return *ret_fd < 0 ? no_memory(diag) : ET_OK;
 }
 
 /* The number of the program: that of its other models, or a new one. */
@@ -198,7 +220,10 @@ static enum et_status load(struct et_model *model, uint64_t generation, struct e
 	enum et_status status = et_plugin_reserve_payload_fd(b, generation, diag);
 	if (status)
 		return status;
-	status = et_plugin_ask(b, generation, &init, model->fd, &answer, sizeof answer, model->program, diag);
+	status = model->files
+			 ? et_plugin_ask_with_files(b, generation, &init, model->fd, &answer, sizeof answer,
+				   model->files, diag)
+			 : et_plugin_ask(b, generation, &init, model->fd, &answer, sizeof answer, model->program, diag);
 	if (!status) {
 		answer.text[sizeof answer.text - 1] = '\0';
 		status = et_plugin_status(answer.result, answer.text, diag);
@@ -250,6 +275,8 @@ enum et_status et_plugin_compile(struct et_backend *parent, const struct et_payl
 {
 	struct et_backend *b;
 	uint64_t generation, id;
+	if (parent->runs_programs != (payload->client_files != NULL))
+		return et_fail(diag, ET_E_NOT_SUPPORTED, "it has no payload for '%.60s'", parent->ops.name);
 	if (payload->n_args > ET_PLUGIN_MAX_ARGS)
 		return et_fail(diag, ET_E_NOT_SUPPORTED, "%u arguments; a plug-in takes at most %d", payload->n_args,
 			ET_PLUGIN_MAX_ARGS);
@@ -261,9 +288,14 @@ enum et_status et_plugin_compile(struct et_backend *parent, const struct et_payl
 		et_plugin_tenant_put(b);
 		return no_memory(diag);
 	}
-	*model = (struct et_model){ .backend = b, .program = payload->program, .fd = -1 };
+	*model = (struct et_model){
+		.backend = b, .program = payload->program, .files = payload->client_files, .fd = -1
+	};
 	pthread_mutex_init(&model->lock, NULL);
-	status = pack(payload, &model->init_packet, &model->fd, diag);
+	if (model->files)
+		status = take_program(payload, &model->init_packet, &model->fd, diag);
+	else
+		status = pack(payload, &model->init_packet, &model->fd, diag);
 	model->init_packet.program = program_number(b, payload->program);
 	pthread_mutex_lock(&b->lock);
 	et_list_append(&b->models, &model->node);
@@ -293,8 +325,75 @@ enum et_status et_plugin_compile(struct et_backend *parent, const struct et_payl
 		.drops_payload = true,
 		.has_free_instances = true,
 		.device = model->init_answer.device,
-		.n_bytes = (size_t)model->init_answer.n_bytes + (size_t)model->init_packet.n_payload_bytes,
+		.n_bytes = (size_t)model->init_answer.n_bytes +
+			   (model->files ? 0 : (size_t)model->init_packet.n_payload_bytes),
 		.instance_bytes = (size_t)model->init_answer.scratch_bytes,
+		.is_per_run = model->init_answer.flags & INFERD_DELEGATE_THREADS_OF_RUN,
+		.is_repeatable = model->init_answer.flags & INFERD_DELEGATE_REPEATABLE,
+		.state_bytes = (size_t)model->init_answer.state_bytes,
+		.shared_bytes = model->init_answer.flags & INFERD_DELEGATE_SHARES_STATE
+					? (size_t)model->init_answer.shared_bytes
+					: 0,
 	};
 	return ET_OK;
+}
+
+/* Read @n_bytes of what the host wrote into @fd, of which a copy is made: the host may go on writing. */
+static bool read_all(int fd, uint8_t *to, size_t n_bytes)
+{
+	for (size_t at = 0; at < n_bytes;) {
+		ssize_t n = pread(fd, to + at, n_bytes - at, (off_t)at);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		at += (size_t)n;
+	}
+	return true;
+}
+
+static enum et_status describe(struct et_backend *b, const struct et_client_files *files, uint8_t *room,
+	size_t *ret_n_bytes, struct et_diag *diag)
+{
+	struct et_plugin_init init = program_packet(files);
+	struct et_plugin_answer answer = { .text = "" };
+	uint64_t generation;
+	enum et_status status = ensure_host(b, &generation, diag);
+	if (status)
+		return status;
+	int fd = et_plugin_memory("inferd-description", ET_PLUGIN_MAX_DESCRIPTION);
+	if (fd < 0)
+		return no_memory(diag);
+	init.header.type = ET_PLUGIN_DESCRIBE;
+	init.model = et_plugin_new_handle(b);
+	init.program = program_number(b, NULL);
+	status = et_plugin_show(b, generation, init.model, fd, ET_PLUGIN_MAX_DESCRIPTION, diag);
+	if (!status) {
+		status = et_plugin_ask_with_files(b, generation, &init, files->items[0].fd, &answer, sizeof answer,
+			files, diag);
+		et_plugin_forget(b, generation, init.model);
+	}
+	if (!status) {
+		answer.text[sizeof answer.text - 1] = '\0';
+		status = et_plugin_status(answer.result, answer.text, diag);
+	}
+	if (!status && (answer.n_bytes > ET_PLUGIN_MAX_DESCRIPTION || !read_all(fd, room, (size_t)answer.n_bytes)))
+		status = et_fail(diag, ET_E_INTERNAL, "the host process describes a program in %llu bytes",
+			(unsigned long long)answer.n_bytes);
+	close(fd);
+	*ret_n_bytes = (size_t)answer.n_bytes;
+	return status;
+}
+
+enum et_status et_plugin_describe(struct et_backend *parent, uint64_t tenant, uint64_t memory_limit,
+	const struct et_client_files *files, uint8_t *room, size_t *ret_n_bytes, struct et_diag *diag)
+{
+	struct et_backend *b;
+	enum et_status status = et_plugin_tenant_take(parent, tenant, &b, diag);
+	if (status)
+		return status;
+	atomic_store_explicit(&b->memory_limit, memory_limit, memory_order_relaxed);
+	status = describe(b, files, room, ret_n_bytes, diag);
+	et_plugin_tenant_put(b);
+	return status;
 }

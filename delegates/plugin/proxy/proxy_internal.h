@@ -35,6 +35,7 @@ struct et_model {
 	struct et_backend *backend;
 	const struct et_program *program;
 	struct et_plugin_init init_packet;   /* without the model's number */
+	const struct et_client_files *files; /* a client's program; NULL: a payload */
 	int fd;                              /* the payload with specs and options, as every host gets it */
 	struct et_plugin_answer init_answer; /* the first host's */
 	pthread_mutex_t lock;                /* guards what follows; held during INIT */
@@ -71,8 +72,9 @@ struct et_plugin_call {
 	int unsent_fd;
 	void *answer; /* room for the packet */
 	size_t n_answer;
-	const struct et_program *program; /* the program whose named data the host may ask for; NULL: none */
-	pthread_cond_t changed;           /* attended: it is done, or its sender is to receive */
+	const struct et_program *program;    /* the program whose named data the host may ask for; NULL: none */
+	const struct et_client_files *files; /* or the files that it may ask for, by their numbers */
+	pthread_cond_t changed;              /* attended: it is done, or its sender is to receive */
 };
 
 enum et_plugin_phase { ET_PLUGIN_DOWN, ET_PLUGIN_UP };
@@ -88,11 +90,14 @@ struct et_backend {
 	/* tenant.c */
 	struct et_backend *parent;       /* NULL: this is the configured backend */
 	uint64_t tenant;                 /* with a parent: the user whose programs run here, plus 1 */
+	bool runs_programs;              /* clients' programs as a whole, by inferd-program-host */
+	_Atomic(uint64_t) memory_limit;  /* of the next process, in bytes; 0: none */
 	struct et_list_node tenant_node; /* in parent->tenants */
 	pthread_mutex_t tenants_lock;    /* guards these two; taken before a tenant's @lock */
 	struct et_list_node tenants;
 	uint32_t n_tenants;
-	_Atomic(uint32_t) n_hosts; /* tenants with a process */
+	_Atomic(uint32_t) n_hosts;     /* tenants with a process */
+	_Atomic(uint64_t) thread_sets; /* a bit for each number of worker threads that is taken */
 
 	pthread_mutex_t starting; /* held while a host is started; taken before @lock */
 	pthread_mutex_t lock;     /* guards what follows */
@@ -154,6 +159,9 @@ struct et_backend {
  * @n_answer bytes. The caller checks the answer's result. ET_E_BACKEND_CRASHED: that host is gone. */
 enum et_status et_plugin_ask(struct et_backend *backend, uint64_t generation, void *packet, int fd, void *answer,
 	size_t n_answer, const struct et_program *program, struct et_diag *diag);
+/* As et_plugin_ask, for a call during which the host may ask for @files. */
+enum et_status et_plugin_ask_with_files(struct et_backend *backend, uint64_t generation, void *packet, int fd,
+	void *answer, size_t n_answer, const struct et_client_files *files, struct et_diag *diag);
 /* Send a packet that has no answer, now or when the socket has room. Nothing happens if the host of @generation is
  * gone. */
 void et_plugin_tell(struct et_backend *backend, uint64_t generation, struct et_plugin_handle *handle);

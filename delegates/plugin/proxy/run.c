@@ -28,7 +28,8 @@ enum { ALIGNMENT = 64, MAX_ALIGNMENT = 4096 };
 
 struct et_worker_threads {
 	struct et_backend *backend;
-	_Atomic(uint64_t) n_bytes; /* memory of the instances: stages, and scratch_bytes in the host */
+	uint32_t number, n_threads; /* for models with is_per_run: how runs name these threads */
+	_Atomic(uint64_t) n_bytes;  /* memory of the instances: stages, and scratch_bytes in the host */
 };
 
 /* Where an argument of a run lies. */
@@ -41,12 +42,15 @@ struct place {
 
 struct et_instance {
 	struct et_backend *backend;
-	struct et_model *model;            /* NULL: for a kernel */
-	struct et_worker_threads *threads; /* NULL: for a kernel */
+	struct et_model *model;                      /* NULL: for a kernel */
+	struct et_worker_threads *threads;           /* where its memory is counted; NULL: nowhere */
+	const struct et_worker_threads *run_threads; /* of the next run, for models with is_per_run */
 	uint32_t kernel;
 	uint32_t n_runs;                   /* runs begun; the number of the last run, which a CANCEL names */
 	uint64_t generation, id, model_id; /* the host that has the instance, and the numbers there; 0: none */
 	bool has_state;                    /* it ran since it was made or reset */
+	bool is_unfinished;                /* its run has had a time slice, and holds its places */
+	struct et_instance *other;         /* the instance whose state it shares; NULL: none */
 	uint32_t alignment, n_args;
 	struct place *places;
 	/* the stage */
@@ -82,6 +86,18 @@ static enum et_status no_memory(struct et_diag *diag)
 	return ET_E_MEMORY_ALLOCATION_FAILED; /* a constant, so that the compiler sees that it is not ET_OK */
 }
 
+/* Take the lowest bit that is 0: its number, counted from 1. 0: there is none. */
+static uint32_t take_number(_Atomic(uint64_t) *bits)
+{
+	uint64_t before = atomic_load_explicit(bits, memory_order_relaxed);
+	while (~before)
+		/* acquire: pairs with the release in threads_free */
+		if (atomic_compare_exchange_weak_explicit(bits, &before, before | (before + 1), memory_order_acquire,
+			    memory_order_relaxed))
+			return (uint32_t)__builtin_ctzll(~before) + 1;
+	return 0;
+}
+
 static enum et_status threads_new(struct et_backend *b, uint32_t device, uint32_t n_threads,
 	struct et_worker_threads **ret_threads, struct et_diag *diag)
 {
@@ -89,12 +105,21 @@ static enum et_status threads_new(struct et_backend *b, uint32_t device, uint32_
 	if (!threads)
 		return no_memory(diag);
 	threads->backend = b;
+	threads->number = take_number(&b->thread_sets);
+	threads->n_threads = n_threads;
+	if (!threads->number) {
+		free(threads);
+		return et_fail(diag, ET_E_OUT_OF_RESOURCES, "there are %d sets of worker threads already",
+			ET_PLUGIN_MAX_THREADS);
+	}
 	*ret_threads = threads;
 	return ET_OK;
 }
 
 static void threads_free(struct et_worker_threads *threads)
 {
+	atomic_fetch_and_explicit(&threads->backend->thread_sets, ~(UINT64_C(1) << (threads->number - 1)),
+		memory_order_release);
 	free(threads);
 }
 
@@ -191,9 +216,20 @@ static enum et_status ensure_in_host(struct et_instance *instance, uint64_t *ret
 		status = et_plugin_load(instance->model, *ret_generation, &model_id, diag);
 	if (status)
 		return status;
-	struct et_plugin_handle handle = { .header = { ET_PLUGIN_INSTANCE_NEW, sizeof handle, 0 },
+	struct et_instance *other = instance->other;
+	if (other) { /* it has to be there first */
+		uint64_t generation;
+		status = ensure_in_host(other, &generation, diag);
+		if (!status && generation != *ret_generation)
+			status = et_fail(diag, ET_E_BACKEND_CRASHED, "its process ended");
+		if (status)
+			return status;
+	}
+	struct et_plugin_handle handle = { .header = { other ? ET_PLUGIN_INSTANCE_WITH : ET_PLUGIN_INSTANCE_NEW,
+						   sizeof handle, 0 },
 		.model = model_id,
-		.instance = et_plugin_new_handle(instance->backend) };
+		.instance = et_plugin_new_handle(instance->backend),
+		.other = other ? other->id : 0 };
 	status = ask(instance->backend, *ret_generation, &handle, -1, diag);
 	if (status)
 		return status;
@@ -202,6 +238,21 @@ static enum et_status ensure_in_host(struct et_instance *instance, uint64_t *ret
 	instance->model_id = model_id;
 	instance->generation = *ret_generation;
 	return ET_OK;
+}
+
+static enum et_status instance_with(struct et_model *model, struct et_instance *other,
+	struct et_instance **ret_instance, struct et_diag *diag)
+{
+	enum et_status status = et_plugin_instance_make(model->backend, model, 0,
+		model->init_answer.n_inputs + model->init_answer.n_outputs, ret_instance, diag);
+	if (!status)
+		(*ret_instance)->other = other;
+	return status;
+}
+
+static void use_threads(struct et_instance *instance, struct et_worker_threads *threads)
+{
+	instance->run_threads = threads;
 }
 
 static enum et_status instance_new(struct et_model *model, struct et_worker_threads *threads,
@@ -231,6 +282,8 @@ static enum et_status instance_reset(struct et_instance *instance)
 	struct et_diag diag = { "" };
 	uint64_t generation;
 	instance->has_state = false;
+	if (instance->other)
+		instance->other->has_state = false;
 	enum et_status status = et_plugin_ensure_host(instance->backend, &generation, &diag);
 	if (status || generation != instance->generation)
 		return ET_OK; /* a new instance has no state */
@@ -366,6 +419,17 @@ static enum et_status fill_tensor(struct et_instance *instance, uint32_t i, cons
 	return ET_OK;
 }
 
+/* The worker threads of the run, and its time slice: only engines that are inferd's own have them. */
+static void name_threads(struct et_instance *instance)
+{
+	enum { SLICE_NS = 5 * 1000 * 1000 };
+	if (!instance->model || !(instance->model->init_answer.flags & INFERD_DELEGATE_THREADS_OF_RUN))
+		return;
+	instance->packet->threads = instance->run_threads->number;
+	instance->packet->n_threads = instance->run_threads->n_threads;
+	instance->packet->slice_ns = SLICE_NS;
+}
+
 static enum et_status fill(struct et_instance *instance, struct et_evalue *const *args, uint32_t n_inputs,
 	struct et_diag *diag)
 {
@@ -376,6 +440,7 @@ static enum et_status fill(struct et_instance *instance, struct et_evalue *const
 	instance->packet->instance = instance->id;
 	instance->packet->kernel = instance->model ? ++instance->n_runs : instance->kernel;
 	instance->packet->n_args = instance->n_args;
+	name_threads(instance);
 	for (uint32_t i = 0; i < instance->n_args; i++) {
 		struct et_plugin_arg *to = &instance->packet->args[i];
 		to->is_output = i >= n_inputs;
@@ -426,15 +491,51 @@ static enum et_status prepare(struct et_instance *instance, struct et_evalue *co
 	return status;
 }
 
+/* Make the packet that continues the unfinished run. */
+static enum et_status go_on(struct et_instance *instance, uint64_t *ret_generation, struct et_diag *diag)
+{
+	struct et_backend *b = instance->backend;
+	pthread_mutex_lock(&b->lock);
+	bool is_there = b->phase == ET_PLUGIN_UP && b->generation == instance->generation;
+	pthread_mutex_unlock(&b->lock);
+	if (!is_there) {
+		instance->is_unfinished = false;
+		put_places(instance);
+		return et_fail(diag, ET_E_BACKEND_CRASHED, "the process of backend '%.60s' ended between two slices",
+			b->ops.name);
+	}
+	instance->packet->header.n_bytes = sizeof *instance->packet;
+	instance->packet->n_args = 0;
+	instance->packet->flags = INFERD_DELEGATE_CONTINUES;
+	name_threads(instance);
+	*ret_generation = instance->generation;
+	return ET_OK;
+}
+
+static void abandon(struct et_instance *instance)
+{
+	struct et_plugin_handle handle = {
+		.header = { ET_PLUGIN_ABANDON, sizeof handle, 0 }, .model = instance->n_runs, .instance = instance->id
+	};
+	if (!instance->is_unfinished)
+		return;
+	instance->is_unfinished = false;
+	et_plugin_tell(instance->backend, instance->generation, &handle);
+	put_places(instance);
+}
+
 static enum et_status enqueue(struct et_instance *instance, struct et_evalue *const *args,
 	const struct et_completion *completion, struct et_diag *diag)
 {
 	uint64_t generation;
-	enum et_status status = prepare(instance, args, instance->model->init_answer.n_inputs, &generation, diag);
+	enum et_status status = instance->is_unfinished ? go_on(instance, &generation, diag)
+							: prepare(instance, args, instance->model->init_answer.n_inputs,
+								  &generation, diag);
 	if (status)
 		return status;
 	instance->completion = *completion;
 	instance->has_state = true;
+	instance->is_unfinished = false;
 	status = et_plugin_start_run(instance->backend, generation, instance, completion->will_wait, diag);
 	if (status != ET_PENDING)
 		put_places(instance);
@@ -450,6 +551,7 @@ enum et_status et_plugin_run_and_wait(struct et_instance *instance, struct et_ev
 		return status;
 	instance->completion = (struct et_completion){ .will_wait = true };
 	instance->packet->flags = flags;
+	instance->packet->slice_ns = 0;
 	instance->has_state = true;
 	status = et_plugin_start_run(instance->backend, generation, instance, true, diag);
 	if (status != ET_PENDING) {
@@ -502,6 +604,12 @@ static uint64_t copied_bytes(const struct et_instance *instance)
 
 /* --- the end of a run ------------------------------------------------------------------------------- */
 
+/* The kinds of the wire are ExecuTorch's tags. */
+static bool is_number(uint32_t tag)
+{
+	return tag == ET_TAG_NONE || tag == ET_TAG_INT || tag == ET_TAG_BOOL || tag == ET_TAG_DOUBLE;
+}
+
 /* Take over the sizes and values of the outputs, and copy those that were staged. */
 static enum et_status take_outputs(struct et_instance *instance, const struct et_plugin_done *done,
 	struct et_diag *diag)
@@ -516,6 +624,8 @@ static enum et_status take_outputs(struct et_instance *instance, const struct et
 				done->n_outputs);
 		const struct et_plugin_output *from = &done->outputs[n++];
 		struct et_evalue *to = instance->args[i];
+		if (instance->backend->runs_programs && is_number(to->tag) && is_number(from->kind))
+			to->tag = (uint8_t)from->kind;
 		enum et_status status = et_convert_output(to, from->sizes, from->i, from->d, arg->n_bytes, n - 1, diag);
 		if (status)
 			return status;
@@ -553,14 +663,17 @@ void et_plugin_run_ended(struct et_instance *instance, const struct et_plugin_do
 		char text[sizeof done->text];
 		memcpy(text, done->text, sizeof text);
 		text[sizeof text - 1] = '\0';
-		status = et_plugin_status(done->result, text, &diag);
+		bool is_over = done->result != INFERD_DELEGATE_UNFINISHED || !instance->packet->slice_ns;
+		status = is_over ? et_plugin_status(done->result, text, &diag) : ET_UNFINISHED;
 		if (!status)
 			status = take_outputs(instance, done, &diag);
 		if (!status && instance->events)
 			take_events(instance, done);
 		et_plugin_note_run(instance->backend, instance->n_copied, done->result == INFERD_DELEGATE_E_LOST);
 	}
-	put_places(instance);
+	instance->is_unfinished = status == ET_UNFINISHED;
+	if (!instance->is_unfinished)
+		put_places(instance);
 	/* a copy, since the instance may be used again before done returns */
 	struct et_completion completion = instance->completion;
 	if (completion.done) {
@@ -581,6 +694,9 @@ const struct et_delegate_ops et_plugin_ops = {
 	.instance_new = instance_new,
 	.instance_free = instance_free,
 	.instance_reset = instance_reset,
+	.instance_with = instance_with,
+	.use_threads = use_threads,
+	.abandon = abandon,
 	.enqueue = enqueue,
 	.cancel = et_plugin_instance_cancel,
 	.wait = wait_for_run,

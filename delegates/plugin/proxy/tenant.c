@@ -74,6 +74,7 @@ static struct et_backend *make(struct et_backend *parent, uint64_t tenant, struc
 		return NULL;
 	b->parent = parent;
 	b->tenant = tenant;
+	b->runs_programs = parent->runs_programs;
 	b->facts = parent->facts;
 	b->max_in_flight = parent->max_in_flight;
 	b->ops.id = b->facts.id;

@@ -12,8 +12,10 @@
 #include "runtime/platform/platform.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -39,20 +41,34 @@ static bool read_output(struct et_backend *b, int output)
 
 /* --- what the host asks ------------------------------------------------------------------------------ */
 
-/* The program of call @id; NULL: none. The call does not return before end_answering, though its answer may come
- * meanwhile. */
-static const struct et_program *begin_answering(struct et_backend *b, uint64_t id)
+/* The program or the files of call @id; false: there are none. The call does not return before end_answering, though
+ * its answer may come meanwhile. */
+static bool begin_answering(struct et_backend *b, uint64_t id, const struct et_program **ret_program,
+	const struct et_client_files **ret_files)
 {
 	struct et_list_node *node, *after;
 	pthread_mutex_lock(&b->lock);
 	ET_LIST_FOR_EACH(node, after, &b->calls) {
 		struct et_plugin_call *call = ET_CONTAINER_OF(node, struct et_plugin_call, node);
-		if (call->id == id && call->program)
+		if (call->id == id && (call->program || call->files))
 			b->answering = call;
 	}
-	const struct et_program *program = b->answering ? b->answering->program : NULL;
+	*ret_program = b->answering ? b->answering->program : NULL;
+	*ret_files = b->answering ? b->answering->files : NULL;
 	pthread_mutex_unlock(&b->lock);
-	return program;
+	return *ret_program || *ret_files;
+}
+
+/* The data file with number @key: "0" is the first one. Its descriptor, which stays the daemon's, and its size; -1:
+ * there is none. */
+static int find_file(const struct et_client_files *files, const char *key, uint64_t *ret_n_bytes)
+{
+	char *end;
+	unsigned long number = strtoul(key, &end, 10);
+	if (*key < '0' || *key > '9' || *end || number >= ET_CLIENT_FILES_MAX || number + 1 >= files->n)
+		return -1;
+	*ret_n_bytes = files->items[number + 1].n_bytes;
+	return files->items[number + 1].fd;
 }
 
 static void end_answering(struct et_backend *b)
@@ -87,12 +103,18 @@ static void answer_named(struct et_backend *b, const struct et_plugin_named *ask
 {
 	struct et_plugin_named answer = { .header = { ET_PLUGIN_NAMED_ANSWER, sizeof answer, ask->header.id },
 		.result = INFERD_DELEGATE_E_NOT_FOUND };
-	const struct et_program *program = begin_answering(b, ask->call);
+	const struct et_program *program;
+	const struct et_client_files *files;
 	const uint8_t *bytes;
 	size_t n_bytes;
 	int fd = -1;
-	if (program && memchr(ask->key, 0, sizeof ask->key) &&
-		et_program_find_named_data(program, ask->key, &bytes, &n_bytes) == ET_OK) {
+	bool is_known = begin_answering(b, ask->call, &program, &files) && memchr(ask->key, 0, sizeof ask->key);
+	if (is_known && files) {
+		int file = find_file(files, ask->key, &answer.n_bytes);
+		fd = file >= 0 ? fcntl(file, F_DUPFD_CLOEXEC, 0) : -1;
+		if (file >= 0)
+			answer.result = fd >= 0 ? INFERD_DELEGATE_OK : INFERD_DELEGATE_E_MEMORY;
+	} else if (is_known && et_program_find_named_data(program, ask->key, &bytes, &n_bytes) == ET_OK) {
 		fd = memory_of("inferd-named-data", bytes, n_bytes);
 		answer.result = fd >= 0 ? INFERD_DELEGATE_OK : INFERD_DELEGATE_E_MEMORY;
 		answer.n_bytes = n_bytes;
