@@ -77,7 +77,7 @@ struct inf_config_model {
 };
 
 /* The process in which a client's own programs run. */
-enum inf_config_own { INF_CONFIG_OWN_APART, INF_CONFIG_OWN_TOGETHER, INF_CONFIG_OWN_REFUSED, INF_CONFIG_N_OWN };
+enum inf_config_own { INF_CONFIG_OWN_REFUSED, INF_CONFIG_OWN_APART, INF_CONFIG_OWN_TOGETHER, INF_CONFIG_N_OWN };
 
 /* [backend NAME]: a plug-in. Other keys are options, which only the plug-in knows. */
 struct inf_config_backend {
@@ -102,10 +102,12 @@ struct inf_config {
 	char socket[INF_CONFIG_PATH_MAX];
 	char manager_socket[INF_CONFIG_PATH_MAX]; /* empty: no manager socket */
 	char models[INF_CONFIG_PATH_MAX];
-	char cache[INF_CONFIG_PATH_MAX]; /* empty: use memory files */
-	uint64_t cache_limit;            /* bytes of packed weights to keep there; 0: keep none */
-	uint32_t workers;                /* 0: as many as the cores that the process may use */
-	int log_level;                   /* enum et_log_level */
+	char cache[INF_CONFIG_PATH_MAX];        /* empty: use memory files */
+	uint64_t cache_limit;                   /* bytes of packed weights to keep there; 0: keep none */
+	char program_host[INF_CONFIG_PATH_MAX]; /* inferd-program-host; empty: the installed one */
+	uint64_t program_idle_ns;               /* how long its process stays when its user has no program there */
+	uint32_t workers;                       /* 0: as many as the cores that the process may use */
+	int log_level;                          /* enum et_log_level */
 	char backends[INF_CONFIG_BACKENDS_MAX][INF_CONFIG_NAME_MAX];
 	uint32_t n_backends;
 	uint64_t memory_budget; /* for all models; 0: no limit */

@@ -61,6 +61,7 @@ static void test_values(void **state)
 	assert_string_equal(c.socket, "/tmp/x y.sock");
 	assert_int_equal(c.workers, 3);
 	assert_int_equal(c.spin_ns, 20000);
+	assert_true(c.program_idle_ns == UINT64_C(10) * 1000000000);
 	assert_true(c.keep_alive_ns == UINT64_MAX);
 	assert_int_equal(c.memory_budget, 3 << 29);
 	assert_int_equal(c.n_backends, 2);
@@ -104,7 +105,7 @@ static void test_backends(void **state)
 				   "folder = /opt/ov\n"
 				   "isolation = process\n"
 				   "max_crashes = 3\n"
-				   "own_programs = refused\n"
+				   "own_programs = apart\n"
 				   "own_processes = 2\n"
 				   "crash_window = 1m\n";
 	struct inf_config c;
@@ -120,7 +121,8 @@ static void test_backends(void **state)
 	assert_true(ov->cancel_timeout_ns == UINT64_C(20000000));
 	assert_true(ov->load_timeout_ns == UINT64_C(300000000000));
 	assert_int_equal(ov->max_crashes, 3);
-	assert_int_equal(ov->own_programs, INF_CONFIG_OWN_REFUSED);
+	assert_int_equal(ov->own_programs, INF_CONFIG_OWN_APART);
+	assert_int_equal(acme->own_programs, INF_CONFIG_OWN_REFUSED);
 	assert_int_equal(ov->own_processes, 2);
 	assert_int_equal(ov->n_options, 2);
 	assert_string_equal(ov->options[0].key, "threads");
@@ -190,10 +192,11 @@ static void test_mistakes(void **state)
 	static const struct {
 		const char *text, *says;
 	} cases[] = {
-		{ "[server]\nworker = 3\n", "f:2: unknown key 'worker' in [server]; there are socket, "
-					    "manager_socket, models, cache, "
-					    "cache_limit, workers, log_level, backends, memory_budget, "
-					    "keep_alive, drain, stall, spin, age" },
+		{ "[server]\nworker = 3\n",
+			"f:2: unknown key 'worker' in [server]; there are socket, "
+			"manager_socket, models, cache, "
+			"cache_limit, program_host, program_idle, workers, log_level, backends, memory_budget, "
+			"keep_alive, drain, stall, spin, age" },
 		{ "[limits]\nmetods = 3\n",
 			"f:2: unknown key 'metods' in [limits]; there are connections, methods, regions, "
 			"bindings, fds, requests, opens, bytes, priority" },
@@ -220,7 +223,7 @@ static void test_mistakes(void **state)
 		{ "[backend]\npath = x\n", "f:1: [backend] needs a name: [backend NAME]" },
 		{ "[backend x]\nisolation = none\n", "f:2: isolation: 'none' is neither process nor thread" },
 		{ "[backend x]\nmax_crashes = 0\n", "f:2: max_crashes: 0 is outside 1 ... 1000000" },
-		{ "[backend x]\nown_programs = no\n", "f:2: own_programs: 'no' is none of apart, together, refused" },
+		{ "[backend x]\nown_programs = no\n", "f:2: own_programs: 'no' is none of refused, apart, together" },
 		{ "[model x]\npin = perhaps\n", "f:2: pin: 'perhaps' is neither yes nor no" },
 		{ "[model x]\nprecision = bf16\n", "f:2: unknown key 'precision' in [model x]" },
 		{ "[model x]\n.precision = bf16\n", "f:2: unknown key '.precision' in [model x]" },

@@ -180,13 +180,13 @@ int inf_config_set(struct inf_config_parse *p, const struct inf_config_key *key,
 		*(bool *)to = strcmp(value, "thread") == 0;
 		return 0;
 	case KIND_OWN: {
-		static const char *const names[INF_CONFIG_N_OWN] = { "apart", "together", "refused" };
+		static const char *const names[INF_CONFIG_N_OWN] = { "refused", "apart", "together" };
 		for (uint32_t i = 0; i < INF_CONFIG_N_OWN; i++)
 			if (strcmp(value, names[i]) == 0) {
 				*(uint32_t *)to = i;
 				return 0;
 			}
-		return inf_config_fail(p, -EINVAL, "%s: '%s' is none of apart, together, refused", key->name, value);
+		return inf_config_fail(p, -EINVAL, "%s: '%s' is none of refused, apart, together", key->name, value);
 	}
 	case KIND_PRIORITY:
 		for (uint32_t i = 0; i < INF_CONFIG_N_PRIORITIES; i++)

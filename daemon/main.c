@@ -200,6 +200,11 @@ int main(int argc, char **argv)
 	et_platform_install_sigbus_guard();
 	signal(SIGXFSZ, SIG_IGN); /* writing beyond the file size limit fails instead of ending the daemon */
 	raise_fd_limit();
+	rc = inf_backends_init_processes();
+	if (rc) {
+		fprintf(stderr, "inferd: can't start a process: %s\n", strerror(-rc));
+		return 1;
+	}
 	server.context.log = et_platform_log((enum et_log_level)server.context.config.log_level);
 	server.load_config = load_config_again;
 	rc = inf_server_init(&server);

@@ -191,7 +191,8 @@ static bool list_hosts(const struct inf_context *context, struct et_pool *pool, 
 	for (size_t i = context->backends.n_compiled_in; i < context->backends.registry.n_backends; i++) {
 		const struct et_backend_entry *entry = &context->backends.entries[i];
 		et_plugin_state(entry->backend, &states[0]);
-		hosts[status->n_hosts++] = host_of(entry->ops->name, &states[0], pool);
+		if (!entry->ops->runs_programs) /* it has processes for users only */
+			hosts[status->n_hosts++] = host_of(entry->ops->name, &states[0], pool);
 		uint32_t n = et_plugin_tenant_states(entry->backend, states, MAX_TENANTS);
 		for (uint32_t k = 0; k < n && k < MAX_TENANTS; k++)
 			hosts[status->n_hosts++] = host_of(entry->ops->name, &states[k], pool);
@@ -269,6 +270,8 @@ static bool list_backends(const struct inf_context *context, struct et_pool *poo
 	for (size_t i = 0; i < registry->n_backends; i++) {
 		const char *why = i < context->backends.n_compiled_in ? NULL
 								      : failure_of(&context->backends.entries[i], pool);
+		if (context->backends.entries[i].ops->runs_programs)
+			continue; /* no model can ask for it */
 		if (why)
 			missing[status->n_backends_missing++] = why;
 		else

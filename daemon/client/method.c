@@ -163,7 +163,8 @@ bool inf_method_make_state(struct inf_method *method, struct inf_refusal *refusa
 bool inf_method_begins_long(const struct inf_model *model)
 {
 	enum { LONG = 1 << 20 };
-	return model->info->n_reset_bytes >= LONG;
+	/* a process that computes a part of it may not answer for some time */
+	return model->info->n_reset_bytes >= LONG || (model->info->is_stateful && model->info->may_leave_unwritten);
 }
 
 /* Free the state of @method, a large one on a helper's thread, and discharge @n_bytes when it is free. */

@@ -196,6 +196,15 @@ static const char *check_sharing(struct inf_session *s, const struct inf_method_
 	return NULL;
 }
 
+/* What the process for @user's own programs may take: the user's limit on bytes, and what the process takes without any
+ * program (the stacks and heaps of its threads). */
+static uint64_t process_memory(const struct inf_quota_user *user)
+{
+	const uint64_t n_empty = UINT64_C(256) << 20;
+	uint64_t limit = user->limits[INF_QUOTA_BYTES], n;
+	return __builtin_add_overflow(limit, n_empty, &n) ? 0 : n;
+}
+
 void inf_method_request_open(struct inf_session *s, const struct inf_request *r, const int *fds, size_t n_fds)
 {
 	const struct inf_method_open *m = &r->method_open;
@@ -238,6 +247,7 @@ void inf_method_request_open(struct inf_session *s, const struct inf_request *r,
 		return;
 	}
 	open.tenant = n_fds ? 1 + (uint64_t)s->user->uid : 0;
+	open.process_memory = process_memory(s->user);
 	p->open = open;
 	inf_pending_ask(p, m->model, m->version, m->method, m->backend, n_fds ? fds[0] : -1, method_opened);
 }

@@ -11,6 +11,7 @@
 #include "delegates/delegates.h"
 #include "delegates/direct/direct.h"
 #include "delegates/plugin/proxy/plugin.h"
+#include "delegates/plugin/proxy/spawner.h"
 #include "runtime/dim_order.h"
 #include "runtime/platform/platform.h"
 
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* The backend @name is not available: log why, and keep it for the status. */
 static void note_missing(struct inf_backends *backends, const char *name, const struct et_diag *diag)
@@ -122,6 +124,52 @@ static size_t open_plugin(struct inf_backends *backends, const struct inf_config
 	return 1;
 }
 
+/* The path of inferd-program-host: the configured one, the installed one, or, in a folder where both were built, the
+ * one beside inferd. */
+static const char *find_program_host(const struct inf_backends *backends, char *room, size_t n_room)
+{
+	if (backends->config->program_host[0])
+		return backends->config->program_host;
+	ssize_t n = access(INF_PROGRAM_HOST, X_OK) == 0 ? -1 : readlink("/proc/self/exe", room, n_room - 32);
+	if (n < 0)
+		return INF_PROGRAM_HOST;
+	room[n] = '\0';
+	char *name = strrchr(room, '/');
+	memcpy(name ? name + 1 : room, "inferd-program-host", sizeof("inferd-program-host"));
+	return room;
+}
+
+/* Open the backend for programs that clients bring at @index. Its process is started when the first one comes. 1; 0:
+ * not available. */
+static size_t open_programs(struct inf_backends *backends, size_t index)
+{
+	enum { CANCEL_NS = 15 * 1000 * 1000, LOAD_NS = 60 * 1000 * 1000 };
+	struct et_plugin_option options[INF_CONFIG_OPTIONS_MAX];
+	struct et_diag diag = { "" };
+	const struct inf_config_backend *section = find_section(backends, "xnnpack");
+	char keys[INF_CONFIG_OPTIONS_MAX][INF_CONFIG_NAME_MAX + 16], host[INF_CONFIG_PATH_MAX];
+	uint32_t n = section && !section->path[0] ? section->n_options : 0;
+	for (uint32_t i = 0; i < n; i++) {
+		inf_text(keys[i], sizeof(keys[i]), "xnnpack.%s", section->options[i].key);
+		options[i] = (struct et_plugin_option){ keys[i], section->options[i].value };
+	}
+	struct et_plugin_config config = {
+		.name = "programs",
+		.host_path = find_program_host(backends, host, sizeof(host)),
+		.run_timeout_ns = UINT64_MAX,
+		.load_timeout_ns = UINT64_C(1000) * LOAD_NS,
+		.cancel_timeout_ns = CANCEL_NS,
+		.options = options,
+		.n_options = n,
+		.max_tenants = 64,
+		.idle_ns = backends->config->program_idle_ns,
+	};
+	if (et_plugin_open_programs(&backends->entries[index], &config, backends->log, &diag) == ET_OK)
+		return 1;
+	note_missing(backends, config.name, &diag);
+	return 0;
+}
+
 /* Warn of names in the order of backends that no backend or device kind has: most likely a typing mistake. */
 static void warn_of_unknown_backends(const struct inf_backends *backends)
 {
@@ -143,6 +191,11 @@ static void warn_of_unknown_backends(const struct inf_backends *backends)
 	}
 }
 
+int inf_backends_init_processes(void)
+{
+	return et_spawner_start();
+}
+
 int inf_backends_open(struct inf_backends *backends, const struct inf_config *config, const struct et_log *log)
 {
 	backends->config = config;
@@ -161,6 +214,8 @@ int inf_backends_open(struct inf_backends *backends, const struct inf_config *co
 	}
 	for (uint32_t i = 0; i < config->n_backend_sections && n < INF_BACKENDS_MAX; i++)
 		n += open_plugin(backends, &config->backend_sections[i], n, &n_tables);
+	if (n < INF_BACKENDS_MAX)
+		n += open_programs(backends, n);
 	backends->registry = (struct et_registry){ backends->tables, n_tables, backends->entries, n, et_order_run };
 	inf_shared_pages_init(&backends->shared_pages, &backends->registry);
 	warn_of_unknown_backends(backends);

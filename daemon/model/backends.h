@@ -20,6 +20,8 @@ struct inf_backends {
 	struct inf_shared_pages shared_pages;  /* for activations that the backends can reach */
 };
 
+/* Start the process that starts all other processes. Before there are threads or clients. 0 or negative errno. */
+int inf_backends_init_processes(void);
 /* Open every backend that is compiled in or that @config names. @backends is all zeros; @config and @log must
  * outlive it. 0 even if some backends are missing, or -ENOMEM. */
 int inf_backends_open(struct inf_backends *backends, const struct inf_config *config, const struct et_log *log);

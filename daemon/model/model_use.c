@@ -20,8 +20,9 @@ struct inf_model_use inf_model_estimate_use(const struct inf_queues *queues, con
 	const struct et_plan_info *info = et_plan_info(plan);
 	struct et_program_stats stats;
 	et_program_stats(program, &stats);
+	const struct et_client_files *client_files = et_program_source(program)->client_files;
 	struct inf_model_use use = {
-		.n_file = stats.n_file_bytes,
+		.n_file = client_files ? client_files->items[0].n_bytes : stats.n_file_bytes,
 		.n_prepared = stats.n_decoded_bytes,
 		.n_frames = et_times(frame_bytes(info), inf_queues_n_workers(queues)),
 	};

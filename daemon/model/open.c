@@ -291,6 +291,7 @@ static void scan_run(struct inf_work *work)
 		.method = state->method,
 		.options = &state->options,
 		.tenant = state->tenant,
+		.process_memory = state->process_memory,
 		.memory_budget = state->memory_budget,
 		.is_stopped = is_in_vain,
 		.arg = state,
@@ -444,6 +445,7 @@ static struct inf_open_state *state_new(struct inf_repository *r, struct inf_ope
 	state->fd = open->fd;
 	state->is_uploaded = is_uploaded;
 	state->tenant = open->tenant;
+	state->process_memory = open->process_memory;
 	state->whose = open->whose;
 	memcpy(state->data_fds, open->data_fds, sizeof(state->data_fds));
 	state->n_data_fds = open->data.n;

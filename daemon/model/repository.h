@@ -40,8 +40,9 @@ struct inf_open {
 	/* The user who asks: users take turns on the helper's thread, and only this one waits for the file systems
 	 * of fd and data_fds. NULL: the daemon itself. */
 	const void *whose;
-	uint64_t tenant; /* the user who uploaded fd, see et_source; 0 for a model of the folder */
-	bool must_scan;  /* look at the model's files and backends even if a READY model matches */
+	uint64_t tenant;         /* the user who uploaded fd, see et_source; 0 for a model of the folder */
+	uint64_t process_memory; /* of the process for that user's programs, in bytes; 0: any amount */
+	bool must_scan;          /* look at the model's files and backends even if a READY model matches */
 	/* Open another method of this model's Program, even if its files are gone: the folder is not looked at. The
 	 * model is loaded; model, version and backend are its own, fd is -1. The caller keeps it until done is
 	 * called. NULL: none. */

@@ -8,6 +8,7 @@
 #include "daemon/base/text.h"
 #include "delegates/known_delegates.h"
 #include "delegates/plugin/proxy/plugin.h"
+#include "delegates/program/stand_in.h"
 
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
@@ -25,7 +26,7 @@ const char *inf_default_method(const struct et_program *program)
 static const struct et_backend_entry *find_backend(const struct et_registry *registry, const char *id)
 {
 	for (size_t i = 0; i < registry->n_backends; i++)
-		if (strcmp(registry->backends[i].ops->id, id) == 0)
+		if (strcmp(registry->backends[i].ops->id, id) == 0 && !registry->backends[i].ops->runs_programs)
 			return &registry->backends[i];
 	return NULL;
 }
@@ -50,7 +51,8 @@ static void list_available(const struct et_registry *registry, char *to, size_t 
 	size_t n = 0;
 	to[0] = '\0';
 	for (size_t i = 0; i < registry->n_backends && n < room; i++)
-		n += inf_text(to + n, room - n, "%s%s", i ? ", " : "", registry->backends[i].ops->id);
+		if (!registry->backends[i].ops->runs_programs)
+			n += inf_text(to + n, room - n, "%s%s", n ? ", " : "", registry->backends[i].ops->id);
 }
 
 /* Collect the distinct backends that the delegates of all methods need. False: the method @meant (NULL: none) needs a
@@ -344,6 +346,51 @@ static void inspect(struct inf_variant *v, struct et_platform_data *data, const 
 		refuse(v);
 }
 
+/* Whether a plug-in of the configuration may run payloads of clients' programs. */
+static bool has_plugin_for_clients(const struct inf_config *config)
+{
+	for (uint32_t i = 0; i < config->n_backend_sections; i++)
+		if (config->backend_sections[i].path[0] &&
+			config->backend_sections[i].own_programs != INF_CONFIG_OWN_REFUSED)
+			return true;
+	return false;
+}
+
+/* A client's program, which runs in its user's process. False: it needs a plug-in of the configuration, which may run
+ * such programs. Then the daemon runs the rest of it. */
+static bool inspect_client_program(struct inf_variant *v, const struct inf_variants *variants,
+	const struct inf_inspect_options *o)
+{
+	struct et_diag diag = { "" };
+	enum et_status status = inf_client_program_open(v, variants, o, &diag);
+	const struct et_method_spec *meant = status == ET_OK ? et_program_find_method(v->program,
+								       o->method[0] ? o->method : NULL)
+							     : NULL;
+	struct et_stand_in_info info;
+	if (meant) {
+		et_stand_in_info(meant, &info);
+		inf_text(v->method, sizeof(v->method), "%s", meant->name);
+		inf_text(v->label, sizeof(v->label), "%s", info.label);
+		status = info.status;
+		diag = info.refused;
+		if ((status == ET_E_BACKEND_MISSING || status == ET_E_OPERATOR_MISSING) &&
+			has_plugin_for_clients(o->config)) {
+			v->program = et_program_unref(v->program);
+			return false;
+		}
+	}
+	if (status == ET_OK && meant && o->backend[0] && strcmp(v->label, o->backend))
+		inf_text(v->reason, sizeof(v->reason), "it is for %s, not '%.100s'", v->label, o->backend);
+	if (status != ET_OK) {
+		v->failure = meant ? inf_load_failure_of(status) : open_failure(status);
+		inf_text(v->reason, sizeof(v->reason), "%s",
+			diag.text[0] ? without_path(diag.text, v->path) : et_status_text(status));
+	}
+	if (v->reason[0])
+		refuse(v);
+	return true;
+}
+
 static int compare_rank(const void *a, const void *b)
 {
 	const struct inf_variant *x = a, *y = b;
@@ -356,6 +403,10 @@ void inf_variants_inspect(struct inf_variants *v, const struct inf_inspect_optio
 {
 	struct et_diag diag = { "" };
 	enum et_status status = ET_OK;
+	if (v->n == 1 && v->items[0].fd >= 0 && inspect_client_program(&v->items[0], v, options)) {
+		v->items[0].file = v->items[0].path;
+		return;
+	}
 	struct et_platform_data *data = open_data(v, options, &status, &diag);
 	for (uint32_t i = 0; i < v->n; i++) {
 		if (data) {

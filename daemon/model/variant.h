@@ -68,7 +68,8 @@ struct inf_inspect_options {
 	const char *method;              /* whose payloads the backends inspect; "": the default method */
 	const struct inf_config_model_options *options; /* of the model; NULL: none */
 	uint64_t tenant;                                /* of uploaded files, see et_source */
-	uint64_t memory_budget; /* a program that is larger with its data files is refused; 0: no limit */
+	uint64_t process_memory; /* private memory that the tenant's process may have; 0: any amount */
+	uint64_t memory_budget;  /* a program that is larger with its data files is refused; 0: no limit */
 	/* Asked while files are copied; true ends the inspection soon: no variant can be used then. NULL: never. */
 	bool (*is_stopped)(void *arg);
 	void *arg;
@@ -81,6 +82,14 @@ struct et_options inf_model_options(const struct inf_config_model_options *from,
  * run its payloads, and sort the variants into the order in which to try them. A data file that can't be opened is
  * a failure of every variant. Slow. */
 void inf_variants_inspect(struct inf_variants *variants, const struct inf_inspect_options *options);
+
+/* Open the client's program of @variant, with the data files of @variants; all of them are open descriptors. On success
+ * @variant->program is a stand-in (delegates/program/stand_in.h). Whether a method of it can run, et_stand_in_info
+ * tells.
+ * Answers, with the reason in @diag: what the process of the user says of the file, ET_E_BACKEND_DOWN (that can't be
+ * started now), and as et_platform_copy. Slow, since it waits for the process. Any thread. */
+enum et_status inf_client_program_open(struct inf_variant *variant, const struct inf_variants *variants,
+	const struct inf_inspect_options *options, struct et_diag *diag);
 
 /* The name of the default method: the only one, or "forward". NULL: neither exists. */
 const char *inf_default_method(const struct et_program *program);

@@ -70,6 +70,11 @@ static bool take_reply(struct player *p)
 	case INF_MISSED_DEADLINE:
 	case INF_STATE_LOST:
 		return true;
+	case INF_FAILED_PRECONDITION: /* a reset in a process has begun */
+		if (strstr(reply.error, "cannot be cancelled any more"))
+			return true;
+		fail_msg("request %llu: %s", (unsigned long long)reply.id, reply.error);
+		break;
 	case INF_UNAVAILABLE:
 		if (p->rules->are_unloaded)
 			return true;

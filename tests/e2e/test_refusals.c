@@ -544,7 +544,7 @@ static void test_own_programs_are_charged(void **state)
 	struct bystander by;
 	struct e2e e;
 	struct inf_reply reply;
-	struct inf_request create = { .kind = INF_REQUEST_REGION_CREATE, .region_create = { 53 << 20 } };
+	struct inf_request create = { .kind = INF_REQUEST_REGION_CREATE, .region_create = { 55 << 20 } };
 	struct inf_request drop = { .kind = INF_REQUEST_REGION_UNREGISTER, .region_unregister = { "", 0 } };
 	start(&e, &by, "workers = 2\n[limits]\nbytes = 56M\n");
 	struct e2e_raw *raw = e2e_raw_new(e.socket, false);

@@ -63,6 +63,7 @@ static void begin(struct world *w, uint64_t memory_budget)
 	snprintf(server->context.config.models, sizeof(server->context.config.models), "%s", w->e.models);
 	server->context.config.manager_socket[0] = server->context.config.cache[0] = '\0';
 	server->context.config.workers = 1;
+	snprintf(server->context.config.program_host, sizeof(server->context.config.program_host), "%s", PROGRAM_HOST);
 	server->context.config.memory_budget = memory_budget;
 	server->context.log = et_platform_log(ET_LOG_ERROR);
 	assert_int_equal(inf_server_init(server), 0);

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Programs that clients bring: they run in a process of their user's, which may die without harm to anybody else. */
+#include "tests/e2e/harness.h"
+
+#include "runtime/base/checked.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct e2e e;
+static struct inferd *d;
+
+static void begin(const char *config)
+{
+	e2e_init(&e);
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	e2e_start(&e, config);
+	d = e2e_connect(&e);
+}
+
+static void end(void)
+{
+	inferd_close(d);
+	e2e_until_clients(&e, 0);
+	e2e_deinit(&e);
+}
+
+static struct inferd_method *open_own(struct inferd *client, uint8_t *(*make)(size_t *))
+{
+	size_t n_bytes;
+	uint8_t *bytes = make(&n_bytes);
+	int fd = memfd_create("own", MFD_CLOEXEC);
+	struct inferd_method *method;
+	assert_true(fd >= 0 && write(fd, bytes, n_bytes) == (ssize_t)n_bytes);
+	if (inferd_method_open_fd(client, &method, fd, "own", NULL))
+		fail_msg("%s", inferd_error(client));
+	close(fd);
+	free(bytes);
+	return method;
+}
+
+static struct inferd_binding *bind_own(struct inferd *client, uint8_t *(*make)(size_t *))
+{
+	struct inferd_binding *b;
+	if (inferd_bind(open_own(client, make), &b))
+		fail_msg("%s", inferd_error(client));
+	return b;
+}
+
+/* The process of this user's programs: its number, or 0 if there is none. */
+static bool take_pid(const struct inf_server_status *status, const void *arg)
+{
+	pid_t *pid = *(pid_t *const *)arg;
+	*pid = 0;
+	for (size_t i = 0; i < status->n_hosts; i++) {
+		const struct inf_host_status *host = &status->hosts[i];
+		if (strcmp(host->backend, "programs"))
+			continue;
+		assert_true(host->own);
+		assert_int_equal(host->uid, getuid());
+		*pid = (pid_t)host->pid;
+	}
+	return true;
+}
+
+static pid_t process(void)
+{
+	pid_t pid, *room = &pid;
+	e2e_until(&e, take_pid, &room);
+	return pid;
+}
+
+static void ignore(struct inferd_binding *b, int status, void *userdata)
+{
+}
+
+static bool has_copied_nothing(const struct inf_server_status *status, const void *arg)
+{
+	assert_int_equal(status->copied_bytes, 0);
+	return true;
+}
+
+/* No process before the first program; one for all programs of the user; the daemon's own models need none. */
+static void test_one_process(void **state)
+{
+	int rc;
+	begin(NULL);
+	struct inferd_binding *model = e2e_bind(d, "double", NULL);
+	assert_true(e2e_infer(model, 3, &rc) == 6 && rc == 0);
+	assert_int_equal(process(), 0);
+	struct inferd_binding *own = bind_own(d, e2e_program_triple), *other = bind_own(d, e2e_program_double);
+	pid_t pid = process();
+	assert_int_not_equal(pid, 0);
+	for (int i = 0; i < 100; i++) {
+		assert_true(e2e_infer(own, (float)i, &rc) == 3 * (float)i && rc == 0);
+		assert_true(e2e_infer(other, (float)i, &rc) == 2 * (float)i && rc == 0);
+	}
+	assert_int_equal(process(), pid);
+	e2e_until(&e, has_copied_nothing, NULL);
+	end();
+}
+
+/* Its state is the client's own, is reset, and is lost when the process ends. */
+static void test_state(void **state)
+{
+	int rc;
+	begin(NULL);
+	struct inferd_method *method = open_own(d, e2e_program_accumulate);
+	struct inferd_binding *b, *stranger = bind_own(d, e2e_program_accumulate);
+	assert_int_equal(inferd_bind(method, &b), 0);
+	assert_true(e2e_infer(b, 3, &rc) == 3 && rc == 0);
+	assert_true(e2e_infer(b, 4, &rc) == 7 && rc == 0);
+	assert_true(e2e_infer(stranger, 1, &rc) == 1 && rc == 0);
+	assert_int_equal(inferd_method_reset(method), 0);
+	assert_true(e2e_infer(b, 5, &rc) == 5 && rc == 0);
+	assert_int_equal(kill(process(), SIGKILL), 0);
+	do
+		e2e_infer(b, 1, &rc);
+	while (rc == -INFERD_BACKEND_CRASHED);
+	assert_int_equal(rc, -INFERD_STATE_LOST);
+	assert_int_equal(inferd_method_reset(method), 0);
+	assert_true(e2e_infer(b, 2, &rc) == 2 && rc == 0);
+	end();
+}
+
+/* Killed again and again, with requests under way: those fail, and the next ones are served. The repository's models do
+ * not notice. */
+static void test_killed(void **state)
+{
+	int rc;
+	begin(NULL);
+	struct inferd *other = e2e_connect(&e);
+	struct inferd_binding *model = e2e_bind(other, "double", NULL), *own = bind_own(d, e2e_program_triple);
+	for (int i = 0; i < 3; i++) {
+		assert_true(e2e_infer_until_served(own, 2, &rc) == 6 && rc == 0);
+		assert_int_equal(kill(process(), SIGKILL), 0);
+		assert_true(e2e_infer(model, 5, &rc) == 10 && rc == 0);
+	}
+	inferd_close(other);
+	end();
+}
+
+/* A program that never ends: its deadline ends it, and so does the end of its client. The process goes on. */
+static void test_endless(void **state)
+{
+	int rc;
+	begin(NULL);
+	struct inferd *hostile = e2e_connect(&e);
+	struct inferd_binding *forever = bind_own(hostile, e2e_program_forever), *own = bind_own(d, e2e_program_triple);
+	struct inferd_request_options options = { .struct_size = sizeof(options), .timeout_us = 50000 };
+	assert_int_equal(inferd_infer(forever, &options), -INFERD_MISSED_DEADLINE);
+	assert_true(e2e_infer_until_served(own, 2, &rc) == 6 && rc == 0);
+	assert_int_equal(inferd_infer_async(forever, NULL, ignore, NULL), 0);
+	e2e_until_jobs(&e, 1, 0);
+	inferd_close(hostile);
+	e2e_until_jobs(&e, 0, 0);
+	assert_true(e2e_infer_until_served(own, 3, &rc) == 9 && rc == 0);
+	end();
+}
+
+/* While a client's endless programs run, a request of a higher class gets its turn: they give way between slices. */
+static void test_gives_way(void **state)
+{
+	int rc;
+	begin(NULL);
+	struct inferd *hostile = e2e_connect(&e);
+	struct inferd_request_options low = { .struct_size = sizeof(low), .priority = INFERD_IDLE };
+	for (int i = 0; i < 4; i++) /* more than there are workers */
+		assert_int_equal(inferd_infer_async(bind_own(hostile, e2e_program_forever), &low, ignore, NULL), 0);
+	struct inferd_binding *model = e2e_bind(d, "double", NULL), *own = bind_own(d, e2e_program_triple);
+	for (int i = 0; i < 20; i++) {
+		assert_true(e2e_infer(model, (float)i, &rc) == 2 * (float)i && rc == 0);
+		assert_true(e2e_infer(own, (float)i, &rc) == 3 * (float)i && rc == 0);
+	}
+	inferd_close(hostile);
+	end();
+}
+
+/* What the daemon refuses: a file that is no program, a program that nothing here can run, one that needs more than its
+ * user may have. */
+static void test_refused(void **state)
+{
+	static const struct {
+		uint8_t *(*make)(size_t *);
+		int rc;
+		const char *text;
+	} cases[] = {
+		{ e2e_program_foreign, INFERD_UNIMPLEMENTED, "is not available. Available backends: [XnnpackBackend]" },
+		{ e2e_program_unknown, INFERD_UNIMPLEMENTED, "" },
+		{ e2e_program_hoarder, INFERD_RESOURCE_EXHAUSTED, "bytes" },
+	};
+	begin("[limits]\nbytes = 8M\n");
+	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
+		size_t n_bytes;
+		uint8_t *bytes = cases[i].make(&n_bytes);
+		struct inferd_method *method;
+		int fd = memfd_create("own", MFD_CLOEXEC);
+		assert_true(write(fd, bytes, n_bytes) == (ssize_t)n_bytes);
+		assert_int_equal(inferd_method_open_fd(d, &method, fd, "own", NULL), -cases[i].rc);
+		if (!strstr(inferd_error(d), cases[i].text))
+			fail_msg("'%s' is not in: %s", cases[i].text, inferd_error(d));
+		assert_int_equal(ftruncate(fd, 20), 0);
+		assert_int_equal(inferd_method_open_fd(d, &method, fd, "own", NULL), -INFERD_FAILED_PRECONDITION);
+		close(fd);
+		free(bytes);
+	}
+	end();
+}
+
+int main(int argc, char **argv)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_one_process),
+		cmocka_unit_test(test_state),
+		cmocka_unit_test(test_killed),
+		cmocka_unit_test(test_endless),
+		cmocka_unit_test(test_gives_way),
+		cmocka_unit_test(test_refused),
+	};
+	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
+}
