@@ -74,6 +74,16 @@ struct et_platform_store *et_platform_store_unref(struct et_platform_store *stor
 enum et_status et_platform_store_bind(struct et_platform_store *store, struct et_source *source,
 	const struct et_external_data *external, const char *name, struct et_diag *diag);
 
+/* Read the saved files that are in use through and compare them with their digests: those that this process has not
+ * read yet, and those that somebody has written to since. Damaged files are logged and deleted, and their programs
+ * marked. Slow, at the pace of the disk; for a thread of its own. Whether a program was marked. */
+bool et_platform_store_check(struct et_platform_store *store);
+/* Whether data that was found in @store, which et_platform_store_bind has made, has turned out to be damaged. Never
+ * undone: open the program anew. NULL is fine. */
+bool et_platform_store_is_damaged(const struct et_store *store);
+/* End what takes long in the store soon: no more checks, and nothing more is saved. */
+void et_platform_store_stop(struct et_platform_store *store);
+
 /* The data files (`.ptd`, runtime/program/external_data.h) of one or more programs. One thread fills it; afterwards
  * it is immutable, and any thread may take and drop references. */
 struct et_platform_data;
