@@ -6,16 +6,18 @@
  * this copies no data. The kernel can reclaim the pages of such a file, but not those of a memfd. So a memfd is used
  * only if there is no cache folder, or no room left in it.
  *
- * A reserve of the disk and of the memory is left to others. A file that does not fit beside it is refused before
- * anything is written. The copy is made in pieces, and the room is measured again before each one: other copies and
- * other processes write at the same time. Holes of a file that we opened ourselves are not written out; its whole
- * size counts nevertheless, because the model's readers go through all of it.
+ * A reserve of the disk and of the memory is left to others; of the memory of the machine and of the process's cgroups.
+ * A file that does not fit beside it is refused before anything is written. The copy is made in pieces, and the room is
+ * measured again before each one: other copies and other processes write at the same time. Holes of a file that we
+ * opened ourselves are not written out; its whole size counts nevertheless, because the model's readers go through all
+ * of it.
  *
  * A tool that reads its own user's file for a moment may map the file itself (et_platform_source_map): everything
  * that decides an address is decoded once, and a page that disappears reads as zeros. */
 #include "runtime/platform/file_internal.h"
 
 #include "runtime/base/checked.h"
+#include "runtime/platform/cgroup.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -74,7 +76,9 @@ static uint64_t memory_room(void)
 	}
 	if (file)
 		fclose(file);
-	return is_known ? et_platform_room(available << 10, all << 10) : UINT64_MAX;
+	uint64_t of_machine = is_known ? et_platform_room(available << 10, all << 10) : UINT64_MAX;
+	uint64_t of_cgroup = et_platform_cgroup_memory_room(ET_PLATFORM_CGROUP_MEMBERSHIP, ET_PLATFORM_CGROUP_ROOT);
+	return of_machine < of_cgroup ? of_machine : of_cgroup;
 }
 
 static bool is_stopped(const struct copy *copy)
