@@ -333,6 +333,22 @@ static enum et_status check_file(const struct stat *st, size_t n_bytes, const ch
 	return ET_OK;
 }
 
+/* A file may have a long hole behind its contents, which takes no room on the disk or in a clone. But whoever reads all
+ * of it, as for its digest, would be busy for hours. */
+static enum et_status check_extent(const struct copy *copy, const char *name, struct et_diag *diag)
+{
+	uint8_t head[64];
+	if (!copy->limits || !copy->limits->extent)
+		return ET_OK;
+	ssize_t n = pread(copy->from, head, sizeof head, 0);
+	uint64_t extent = n > 0 ? copy->limits->extent(head, (size_t)n) : 0;
+	if (!extent || copy->n_bytes <= extent || copy->n_bytes - extent <= PIECE)
+		return ET_OK;
+	return et_fail(diag, ET_E_INVALID_ARGUMENT,
+		"%s: the file has %llu MiB, but what it contains ends after %llu MiB", name,
+		(unsigned long long)(copy->n_bytes >> 20), (unsigned long long)((extent >> 20) + 1));
+}
+
 static enum et_status copy_source(struct et_source *ret_source, struct copy *copy, const char *name,
 	struct et_diag *diag)
 {
@@ -347,6 +363,9 @@ static enum et_status copy_source(struct et_source *ret_source, struct copy *cop
 		return et_fail(diag, ET_E_OUT_OF_RESOURCES,
 			"%s: the file has %llu MiB, more than the %llu MiB that the memory budget leaves it", name,
 			(unsigned long long)(copy->n_bytes >> 20), (unsigned long long)(limits->max_bytes >> 20));
+	status = check_extent(copy, name, diag);
+	if (status != ET_OK)
+		return status;
 	copy->disk_room = copy->memory_room = UINT64_MAX;
 	int fd = copy_open(copy);
 	if (fd < 0)
