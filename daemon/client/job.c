@@ -401,7 +401,8 @@ static void end_run(struct inf_binding *b, enum et_status status, struct inf_rep
 			(unsigned long long)faulted->id, b->method->model->model);
 	} else if (answer == INF_STATE_LOST) {
 		inf_text(text, sizeof(text),
-			"an earlier request of this stateful Method was cut short; reset the Method first");
+			"an earlier request of this stateful Method was cut short, or its model was loaded anew; reset the "
+			"Method first");
 	} else if (answer == INF_CANCELLED) {
 		inf_text(text, sizeof(text), "the request was cancelled while it ran");
 	} else if (answer == INF_MISSED_DEADLINE) {
@@ -546,6 +547,12 @@ static enum inf_status check_method(struct inf_method *method, char *error, size
 {
 	struct inf_model *model = method->model;
 	bool is_abandoned = model->state == INF_MODEL_ABANDONED;
+	if (model->is_damaged && !inf_method_waits_for_weights(method)) {
+		inf_text(error, room,
+			"the persisted weights of model '%s' were found damaged; close this Method and open it again",
+			model->model);
+		return INF_UNAVAILABLE;
+	}
 	if (method->first->is_suspended && !is_abandoned) {
 		inf_text(error, room, "the Method is being reset; wait for the answer to that");
 		return INF_BUSY;

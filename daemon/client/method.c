@@ -20,6 +20,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool inf_refuse(struct inf_refusal *refusal, enum inf_status status, const char *format, ...)
 {
@@ -315,7 +316,7 @@ static void change_done(struct inf_work *work)
 	else
 		cancel_move(m, change->to);
 	inf_model_unref(change->to);
-	if (m->model->successor) /* found meanwhile */
+	if (m->model->successor || can_move) /* found meanwhile; or its session was held for this */
 		inf_methods_note_idle(m->context);
 	begin_waiting_reset(m);
 	inf_method_unref(m);
@@ -345,16 +346,22 @@ static struct inf_model *find_destination(const struct inf_method *m)
 	struct inf_model *to = from->successor;
 	while (to && to->successor)
 		to = to->successor;
-	if (!to || !inf_model_is_loaded(to) || m->wants_backend || m->first != m || m->n_sharing)
+	if (!to || !inf_model_is_loaded(to) || m->first != m || m->n_sharing ||
+		(m->wants_backend && !(from->is_damaged && strcmp(from->backend, to->backend) == 0)))
 		return NULL;
 	/* A valid state is worth more than a better variant. */
-	return from->info->is_stateful && from->state != INF_MODEL_ABANDONED ? NULL : to;
+	return from->info->is_stateful && from->state != INF_MODEL_ABANDONED && !from->is_damaged ? NULL : to;
 }
 
 bool inf_method_waits_to_move(const struct inf_method *m)
 {
 	/* acquire: pairs with the release in inf_method_job_ended */
 	return atomic_load_explicit(&m->n_jobs, memory_order_acquire) && find_destination(m);
+}
+
+bool inf_method_waits_for_weights(const struct inf_method *m)
+{
+	return m->model->is_damaged && (m->model->is_reloading || inf_method_waits_to_move(m));
 }
 
 static void move(struct inf_method *m, struct inf_model *to)

@@ -68,7 +68,11 @@ bool inf_method_begins_long(const struct inf_model *model);
 
 /* A Method moves to the successor of its model (daemon/model/fallback.h) when its last request in flight has ended,
  * or at once when it is idle, and keeps its bindings. It stays if its client asked for the backend, if it shares a
- * state, or if it has a valid state that a better variant does not. */
+ * state, or if it has a valid state that a better variant does not. A model with damaged weights is left also with a
+ * state, which is then lost, and for the same backend. */
+/* Whether requests of @method have to wait: its model has damaged weights, and a load in its place is on its way or is
+ * there, and @method has not moved to it yet. */
+bool inf_method_waits_for_weights(const struct inf_method *method);
 
 /* A request of @first (inf_method.first), or other work that kept it at its model, has ended. The last one lets it
  * move: the loop is told. Any thread that keeps @first; afterwards its model may be another one. */

@@ -51,7 +51,7 @@ static void finish_open(struct inf_pending *p)
 		inf_session_refuse(s, p->id, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
 	} else {
 		inf_session_reply(s, &reply);
-		if (model->successor) /* found while the Method was made: it moves */
+		if (model->successor || model->is_damaged) /* found while the Method was made: it moves */
 			inf_methods_note_idle(s->context);
 	}
 	et_pool_deinit(&pool);

@@ -397,8 +397,12 @@ void inf_requests_move_idle(struct inf_context *context)
 		return;
 	ET_LIST_FOR_EACH(node, after, &context->sessions) {
 		struct inf_session *s = ET_CONTAINER_OF(node, struct inf_session, node);
-		for (uint32_t at = 0; (method = inf_table_next(&s->methods, &at));)
+		bool is_held = false;
+		for (uint32_t at = 0; (method = inf_table_next(&s->methods, &at));) {
 			inf_method_move_if_idle(method);
+			is_held = is_held || inf_method_waits_for_weights(method);
+		}
+		inf_session_hold(s, is_held);
 	}
 }
 

@@ -270,8 +270,18 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 
 static void poll_for(struct inf_session *s, int events)
 {
+	if (s->is_held)
+		events = (events & ~UV_READABLE) | UV_DISCONNECT;
 	if (s->polled != events && uv_poll_start(&s->poll, events, on_poll) == 0)
 		s->polled = events;
+}
+
+void inf_session_hold(struct inf_session *s, bool is_held)
+{
+	if (s->is_held == is_held || s->state == INF_SESSION_CLOSED)
+		return;
+	s->is_held = is_held;
+	flush(s); /* polls for what is due now */
 }
 
 void inf_session_attend(struct inf_session *s)

@@ -47,7 +47,8 @@ struct inf_session {
 	const struct inf_session_events *events;
 	struct inf_channel channel;
 	uv_poll_t poll;
-	int polled; /* events */
+	int polled;   /* events */
+	bool is_held; /* no more packets are read for now */
 	bool is_manager;
 	uint32_t pid;
 	struct inf_quota_user *user;
@@ -91,6 +92,8 @@ void inf_session_quick_ended(struct inf_session *session);
  * descriptors come is cut off, too. */
 void inf_session_close_fds(struct inf_session *session, const int *fds, size_t n_fds);
 
+/* Read no more of the client's packets while @is_held; its replies are sent, and its end is seen. Loop thread. */
+void inf_session_hold(struct inf_session *session, bool is_held);
 /* Send what is in @buffer and close its descriptor. Any thread that holds a reference. */
 void inf_session_send(struct inf_session *session, struct inf_reply_buffer *buffer);
 /* Encode and send. */

@@ -6,6 +6,10 @@
  * the same: every model for which a better variant was passed over is opened again; if another model answers, the old
  * one is SUPERSEDED. An ABANDONED model is unloaded with its last Method.
  *
+ * A model whose persisted weights are damaged is loaded anew from its program: the same variant, as another model. It
+ * goes on until that is READY or has failed; the requests of its clients wait meanwhile (daemon/client/requests.c).
+ * Then it is SUPERSEDED, and even a Method with a state moves, without it: that was computed with damaged weights.
+ *
  * What must always be true: two models agree in everything that bindings rely on before one becomes the other's
  * successor; successors never form a ring. A model without another variant keeps its Methods, whose requests fail and
  * say why.
@@ -16,9 +20,12 @@
 #include "daemon/base/text.h"
 #include "daemon/model/repository.h"
 #include "runtime/base/checked.h"
+#include "runtime/platform/platform.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define RELOAD_NS UINT64_C(60000000000) /* a load in place of damaged weights that has failed is tried again after it */
 
 /* An open that looks for the successor of a model. */
 struct search {
@@ -98,6 +105,31 @@ static void set_successor(struct inf_fallback *fallback, struct inf_model *from,
 	fallback->successor_found(fallback->self);
 }
 
+/* @to is what clients who open the model by name get, as they got @from. */
+static void finish_reload(struct inf_fallback *fallback, struct inf_model *from, struct inf_model *to)
+{
+	if (from->newest_scan >= to->newest_scan) {
+		to->newest_scan = from->newest_scan;
+		to->is_newest = from->is_newest;
+	}
+	to->is_default_method = to->is_default_method || from->is_default_method;
+	to->is_preferred = to->is_preferred || from->is_preferred;
+	inf_repository_note(fallback->repository, to->model, to->version,
+		"its persisted weights were damaged, and it was loaded anew");
+	set_successor(fallback, from, to);
+}
+
+/* @from can't be loaded anew: no more of its answers are right. */
+static void fail_reload(struct inf_fallback *fallback, struct inf_model *from, const char *why)
+{
+	et_logf(fallback->log, ET_LOG_ERROR,
+		"model %s/%s %s: its persisted weights are damaged, and it can't be loaded anew: %s", from->model,
+		from->version, from->method, why);
+	if (inf_model_is_loaded(from) && from->state != INF_MODEL_ABANDONED)
+		inf_model_set_state(from, INF_MODEL_ABANDONED);
+	fallback->successor_found(fallback->self); /* no request waits any more */
+}
+
 /* Runs inside the repository's choice (open.c), so it moves nothing: the owner's callback only tells the loop. */
 static void search_done(struct inf_open *open, enum inf_status status, const char *error, struct inf_model *to)
 {
@@ -106,18 +138,27 @@ static void search_done(struct inf_open *open, enum inf_status status, const cha
 	struct inf_model *from = search->from;
 	char why[160];
 	free(search);
-	if (status != INF_OK) {
+	bool is_loaded_anew = from->is_reloading;
+	from->is_reloading = false;
+	if (is_loaded_anew && (status != INF_OK || to == from)) {
+		fail_reload(fallback, from, error);
+	} else if (status != INF_OK) {
 		if (from->state == INF_MODEL_ABANDONED)
 			et_logf(fallback->log, ET_LOG_ERROR, "model %s/%s %s: no other variant can run: %s",
 				from->model, from->version, from->method, error);
 	} else if (to != from && inf_model_is_loaded(from)) {
-		if (is_compatible(from->info, to->info, why, sizeof(why)))
+		bool may_move = is_compatible(from->info, to->info, why, sizeof(why));
+		if (may_move && is_loaded_anew)
+			finish_reload(fallback, from, to);
+		else if (may_move)
 			set_successor(fallback, from, to);
+		else if (is_loaded_anew)
+			fail_reload(fallback, from, why);
 		else
 			et_logf(fallback->log, ET_LOG_ERROR, "model %s/%s %s: its clients can't go on with %s (%s): %s",
 				from->model, from->version, from->method, to->path, to->backend, why);
 	}
-	if (from->state == INF_MODEL_ABANDONED && !from->n_methods)
+	if ((from->state == INF_MODEL_ABANDONED || from->is_damaged) && !from->n_methods)
 		inf_model_unload(from);
 	inf_model_unref(from);
 }
@@ -125,14 +166,16 @@ static void search_done(struct inf_open *open, enum inf_status status, const cha
 static void find_successor(struct inf_fallback *fallback, struct inf_model *from)
 {
 	struct search *search = calloc(1, sizeof(*search));
-	if (!search)
+	if (!search) {
+		from->is_reloading = false;
 		return;
+	}
 	search->fallback = fallback;
 	search->from = inf_model_ref(from);
 	search->open = (struct inf_open){ .model = from->model,
 		.version = from->version,
 		.method = from->method,
-		.backend = "",
+		.backend = from->is_reloading ? from->backend : "",
 		.fd = -1,
 		.must_scan = true,
 		.done = search_done };
@@ -155,8 +198,39 @@ static struct inf_model *first_loaded(const struct inf_fallback *fallback)
 	return next_loaded(fallback, inf_repository_models(fallback->repository)->next);
 }
 
+/* --- damaged weights ------------------------------------------------------------------------------ */
+
+static bool needs_reload(const struct inf_model *s, uint64_t now_ns)
+{
+	if (s->is_damaged)
+		return !s->is_reloading && !s->successor && now_ns - s->reload_ns >= RELOAD_NS;
+	return et_platform_store_is_damaged(et_program_source(s->program)->store);
+}
+
+/* Load the models anew whose persisted weights have turned out to be damaged. */
+static void check_weights(struct inf_fallback *fallback)
+{
+	uint64_t now_ns = et_platform_now_ns(NULL);
+	struct inf_model *s = first_loaded(fallback);
+	while (s) {
+		if (!needs_reload(s, now_ns)) {
+			s = next_loaded(fallback, s->node.next);
+			continue;
+		}
+		et_logf(fallback->log, ET_LOG_WARNING,
+			"model %s/%s %s: its persisted weights are damaged; it is loaded anew", s->model, s->version,
+			s->method);
+		s->is_damaged = s->is_reloading = true;
+		s->reload_ns = now_ns;
+		fallback->successor_found(fallback->self); /* its requests wait */
+		find_successor(fallback, s);
+		s = first_loaded(fallback); /* the list may have changed */
+	}
+}
+
 void inf_fallback_check(struct inf_fallback *fallback)
 {
+	check_weights(fallback);
 	struct inf_model *s = first_loaded(fallback);
 	while (s) {
 		struct et_diag why = { "" };
@@ -192,6 +266,8 @@ static uint32_t take_returning(struct inf_fallback *fallback, struct inf_model *
 	struct inf_model **models = calloc(n_max + 1, sizeof(struct inf_model *));
 	for (struct inf_model *s = first_loaded(fallback); s; s = next_loaded(fallback, s->node.next)) {
 		struct et_diag why = { "" };
+		if (s->is_damaged)
+			continue;
 		if (s->state == INF_MODEL_ABANDONED) {
 			if (find_lost_backend(fallback, s, &why))
 				continue;

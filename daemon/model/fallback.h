@@ -18,12 +18,14 @@ struct inf_fallback {
 	const struct et_registry *registry;
 	struct inf_repository *repository;
 	const struct et_log *log;
-	/* A model has a new successor: have idle Methods move to it, but not inside this call. */
+	/* A model has a new successor, or is loaded anew for its damaged weights, or that has failed: have idle Methods
+	 * move, and requests wait or go on, but not inside this call. */
 	void (*successor_found)(void *self);
 	void *self;
 };
 
-/* A backend may have been given up: abandon the models that need it, and look for a successor of each. */
+/* A backend may have been given up: abandon the models that need it, and look for a successor of each. Also have the
+ * models loaded anew whose persisted weights were found damaged. */
 void inf_fallback_check(struct inf_fallback *fallback);
 /* A backend was restarted: models return to the variants that were passed over. */
 void inf_fallback_return(struct inf_fallback *fallback);

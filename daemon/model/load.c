@@ -99,7 +99,7 @@ static struct et_program *find_program(const struct inf_open_state *state, const
 	for (struct et_list_node *node = r->models.next; node != &r->models && !state->open->beside;
 		node = node->next) {
 		const struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
-		if (s->program && s->tenant == state->tenant && inf_file_id_equal(&s->file, &v->id) &&
+		if (s->program && !s->is_damaged && s->tenant == state->tenant && inf_file_id_equal(&s->file, &v->id) &&
 			inf_data_ids_equal(&s->data, &state->variants.data_ids))
 			return s->program;
 	}

@@ -129,6 +129,11 @@ struct inf_model {
 	/* The folder has other files by now: its clients keep it, new clients do not get it. A later look may find
 	 * the files again (replaced.c). */
 	bool is_replaced;
+	/* Its persisted weights were found damaged: new clients do not get it, and its Methods move to another load of
+	 * the same variant (fallback.c). is_reloading: that load is on its way, and requests wait for it; reload_ns:
+	 * when it was last begun. */
+	bool is_damaged, is_reloading;
+	uint64_t reload_ns;
 	/* The number of the last look at the folder (see open.c) that told whether its files are there, and of
 	 * the last one that told which version is the newest. */
 	uint64_t scan, newest_scan;

@@ -101,7 +101,7 @@ static struct inf_model *find_model(struct inf_repository *r, const struct inf_f
 	struct et_list_node *node, *after;
 	ET_LIST_FOR_EACH(node, after, &r->models) {
 		struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
-		if (inf_file_id_equal(&s->file, file) && inf_data_ids_equal(&s->data, data) &&
+		if (!s->is_damaged && inf_file_id_equal(&s->file, file) && inf_data_ids_equal(&s->data, data) &&
 			strcmp(s->method, method) == 0 && s->tenant == tenant &&
 			(!program || !s->program || s->program == program) &&
 			(inf_model_is_loaded(s) || inf_model_is_loading(s) || s->state == INF_MODEL_FAILED))
@@ -468,7 +468,7 @@ static struct inf_model *find_match(const struct inf_repository *r, const struct
 {
 	for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
 		struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
-		if (s->state == INF_MODEL_READY && !s->is_uploaded && !s->is_replaced &&
+		if (s->state == INF_MODEL_READY && !s->is_uploaded && !s->is_replaced && !s->is_damaged &&
 			strcmp(s->model, state->model) == 0 &&
 			(state->version[0] ? strcmp(s->version, state->version) == 0 : s->is_newest) &&
 			(state->method[0] ? strcmp(s->method, state->method) == 0 : s->is_default_method) &&

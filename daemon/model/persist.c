@@ -29,7 +29,7 @@ static void keep_run(struct inf_work *work)
 static void keep_done(struct inf_work *work)
 {
 	struct keep *keep = ET_CONTAINER_OF(work, struct keep, work);
-	if (keep->status != ET_OK)
+	if (keep->status != ET_OK && !keep->repository->is_closing)
 		et_logf(keep->repository->o.log, ET_LOG_WARNING,
 			"model %s: its packed weights can't be kept for the next load: %s", keep->model,
 			keep->diag.text[0] ? keep->diag.text : et_status_text(keep->status));

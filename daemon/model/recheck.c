@@ -80,6 +80,10 @@ static void recheck_done(struct inf_work *work)
 void inf_repository_recheck(struct inf_repository *r, uint64_t now_ns)
 {
 	size_t n = 0;
+	if (!r->is_closing && now_ns - r->scrubbed_ns >= EVERY_NS) {
+		r->scrubbed_ns = now_ns;
+		inf_scrub_wake(r->scrub);
+	}
 	if (r->recheck || r->is_closing || now_ns - r->rechecked_ns < EVERY_NS)
 		return;
 	for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next)

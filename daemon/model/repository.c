@@ -58,6 +58,12 @@ bool inf_repository_diagnose(struct inf_repository *r, const char *model, const 
 	return inf_load_diagnostics_tell(&r->diagnostics, model, version, text, room, ret_is_refused);
 }
 
+void inf_repository_note(struct inf_repository *r, const char *model, const char *version, const char *text)
+{
+	const struct inf_load_diagnostic diagnostic = { model, version, "", text, false, 0 };
+	inf_load_diagnostics_note(&r->diagnostics, &diagnostic);
+}
+
 /* --- the folder ----------------------------------------------------------------------------------- */
 
 static void scan_run(struct inf_work *work)
@@ -224,6 +230,7 @@ bool inf_repository_unload(struct inf_repository *r, const char *model, void (*d
 void inf_repository_unload_all(struct inf_repository *r)
 {
 	r->is_closing = true;
+	inf_scrub_stop(r->scrub);
 	begin_unloads(r);
 }
 
@@ -244,7 +251,7 @@ void inf_repository_method_gone(struct inf_repository *r, struct inf_model *s)
 {
 	s->last_used_ns = et_platform_now_ns(NULL);
 	if (!s->n_methods && inf_model_is_loaded(s) &&
-		(s->is_uploaded || s->is_replaced || s->state == INF_MODEL_ABANDONED))
+		(s->is_uploaded || s->is_replaced || s->is_damaged || s->state == INF_MODEL_ABANDONED))
 		inf_model_unload(s);
 }
 
@@ -377,6 +384,8 @@ int inf_repository_new(struct inf_repository **ret_repository, const struct inf_
 	et_list_init(&r->unloads);
 	inf_load_diagnostics_init(&r->diagnostics);
 	et_list_init(&r->scanned);
+	if (r->o.store)
+		r->scrub = inf_scrub_new(r->o.store, r->o.log);
 	*ret_repository = r;
 	return 0;
 }
@@ -388,6 +397,7 @@ struct inf_repository *inf_repository_free(struct inf_repository *r)
 		return NULL;
 	r->is_closing = true;
 	r->has_helper = false; /* the helper was freed before */
+	r->scrub = inf_scrub_free(r->scrub);
 	inf_opens_end(r);
 	ET_LIST_FOR_EACH(node, after, &r->models) {
 		et_list_remove(node);

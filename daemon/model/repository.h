@@ -116,12 +116,15 @@ struct inf_model *inf_repository_find_ready(struct inf_repository *repository, c
  * variants were passed over; then in @text, of @room bytes. *ret_is_refused: no client can use it. */
 bool inf_repository_diagnose(struct inf_repository *repository, const char *model, const char *version, char *text,
 	size_t room, bool *ret_is_refused);
+/* Keep @text as a diagnostic of that version of @model, which clients can use, until its next load. */
+void inf_repository_note(struct inf_repository *repository, const char *model, const char *version, const char *text);
 
 /* Handle what other threads have finished. */
 void inf_repository_poll(struct inf_repository *repository);
 /* Unload models that had no Method for their keep-alive; call now and then. */
 void inf_repository_evict(struct inf_repository *repository, uint64_t now_ns);
-/* Check whether the files of loaded models are still there, if the last check is some time ago; call now and then. */
+/* Check whether the files of loaded models are still there, and their persisted weights undamaged, if the last check is
+ * some time ago; call now and then. */
 void inf_repository_recheck(struct inf_repository *repository, uint64_t now_ns);
 /* A Method of @model was closed, or has moved to another model. */
 void inf_repository_method_gone(struct inf_repository *repository, struct inf_model *model);

@@ -14,6 +14,7 @@
 #ifndef DAEMON_MODEL_REPOSITORY_INTERNAL_H
 #define DAEMON_MODEL_REPOSITORY_INTERNAL_H
 
+#include "daemon/base/scrub.h"
 #include "daemon/model/load_diagnostics.h"
 #include "daemon/model/repository.h"
 
@@ -62,6 +63,8 @@ struct inf_repository {
 	struct et_list_node scanned;  /* scans that are back and have waiters to answer */
 	struct inf_recheck *recheck;  /* the one posted, while it is on its way */
 	uint64_t rechecked_ns;        /* when the last one was posted */
+	struct inf_scrub *scrub;      /* NULL: nothing is kept, or it could not be started */
+	uint64_t scrubbed_ns;         /* when it was last woken */
 	uint32_t n_busy;              /* steps on the helper's thread, and scans until all waiters are answered */
 	_Atomic(bool) is_closing;     /* any thread may ask */
 	bool has_helper;

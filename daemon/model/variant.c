@@ -220,6 +220,7 @@ static enum et_status open_file(struct et_source *ret_source, int fd, const char
 		.max_bytes = o->memory_budget ? et_less(o->memory_budget, n_before) : UINT64_MAX,
 		.is_stopped = o->is_stopped,
 		.arg = o->arg,
+		.extent = et_program_extent,
 	};
 	return fd < 0 ? et_platform_source_open(ret_source, path, o->cache_dir, &limits, diag)
 		      : et_platform_source_import(ret_source, fd, n_bytes, path, o->cache_dir, &limits, diag);

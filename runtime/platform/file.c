@@ -6,16 +6,18 @@
  * this copies no data. The kernel can reclaim the pages of such a file, but not those of a memfd. So a memfd is used
  * only if there is no cache folder, or no room left in it.
  *
- * A reserve of the disk and of the memory is left to others. A file that does not fit beside it is refused before
- * anything is written. The copy is made in pieces, and the room is measured again before each one: other copies and
- * other processes write at the same time. Holes of a file that we opened ourselves are not written out; its whole
- * size counts nevertheless, because the model's readers go through all of it.
+ * A reserve of the disk and of the memory is left to others; of the memory of the machine and of the process's cgroups.
+ * A file that does not fit beside it is refused before anything is written. The copy is made in pieces, and the room is
+ * measured again before each one: other copies and other processes write at the same time. Holes of a file that we
+ * opened ourselves are not written out; its whole size counts nevertheless, because the model's readers go through all
+ * of it.
  *
  * A tool that reads its own user's file for a moment may map the file itself (et_platform_source_map): everything
  * that decides an address is decoded once, and a page that disappears reads as zeros. */
 #include "runtime/platform/file_internal.h"
 
 #include "runtime/base/checked.h"
+#include "runtime/platform/cgroup.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -74,7 +76,9 @@ static uint64_t memory_room(void)
 	}
 	if (file)
 		fclose(file);
-	return is_known ? et_platform_room(available << 10, all << 10) : UINT64_MAX;
+	uint64_t of_machine = is_known ? et_platform_room(available << 10, all << 10) : UINT64_MAX;
+	uint64_t of_cgroup = et_platform_cgroup_memory_room(ET_PLATFORM_CGROUP_MEMBERSHIP, ET_PLATFORM_CGROUP_ROOT);
+	return of_machine < of_cgroup ? of_machine : of_cgroup;
 }
 
 static bool is_stopped(const struct copy *copy)
@@ -329,6 +333,22 @@ static enum et_status check_file(const struct stat *st, size_t n_bytes, const ch
 	return ET_OK;
 }
 
+/* A file may have a long hole behind its contents, which takes no room on the disk or in a clone. But whoever reads all
+ * of it, as for its digest, would be busy for hours. */
+static enum et_status check_extent(const struct copy *copy, const char *name, struct et_diag *diag)
+{
+	uint8_t head[64];
+	if (!copy->limits || !copy->limits->extent)
+		return ET_OK;
+	ssize_t n = pread(copy->from, head, sizeof head, 0);
+	uint64_t extent = n > 0 ? copy->limits->extent(head, (size_t)n) : 0;
+	if (!extent || copy->n_bytes <= extent || copy->n_bytes - extent <= PIECE)
+		return ET_OK;
+	return et_fail(diag, ET_E_INVALID_ARGUMENT,
+		"%s: the file has %llu MiB, but what it contains ends after %llu MiB", name,
+		(unsigned long long)(copy->n_bytes >> 20), (unsigned long long)((extent >> 20) + 1));
+}
+
 /* Make the copy, unless it is refused. *ret_fd is the caller's. */
 static enum et_status copy_file(int *ret_fd, struct copy *copy, const char *name, struct et_diag *diag)
 {
@@ -343,6 +363,9 @@ static enum et_status copy_file(int *ret_fd, struct copy *copy, const char *name
 		return et_fail(diag, ET_E_OUT_OF_RESOURCES,
 			"%s: the file has %llu MiB, more than the %llu MiB that the memory budget leaves it", name,
 			(unsigned long long)(copy->n_bytes >> 20), (unsigned long long)(limits->max_bytes >> 20));
+	status = check_extent(copy, name, diag);
+	if (status != ET_OK)
+		return status;
 	copy->disk_room = copy->memory_room = UINT64_MAX;
 	int fd = copy_open(copy);
 	if (fd < 0)

@@ -30,6 +30,9 @@ struct et_platform_copy_limits {
 	/* Asked before each piece of the copy; true ends the copy. NULL: never. */
 	bool (*is_stopped)(void *arg);
 	void *arg;
+	/* How many bytes a file needs that begins with these @n_bytes; 0: not known. A file that has far more, such
+	 * as a sparse one, is refused. NULL: not known. */
+	uint64_t (*extent)(const uint8_t *bytes, size_t n_bytes);
 };
 /* What may be used of @n_free bytes of a disk or memory with @n_all bytes: all but a reserve of a twentieth of @n_all,
  * at least 256 MiB (on a small one a quarter). */
@@ -39,9 +42,10 @@ uint64_t et_platform_room(uint64_t n_free, uint64_t n_all);
  * in @cache_dir (by reference if the file system can), or into a sealed memfd if @cache_dir is NULL, not writable or
  * has no room (et_platform_room). @limits: NULL, or more limits. The copy is mapped with a guard page behind it.
  * Truncating or rewriting @path later has no effect. Any thread.
- * Answers: ET_E_ACCESS_FAILED (@diag has the path and errno's text), ET_E_INVALID_ARGUMENT (not a regular file, or
- * empty), ET_E_MEMORY_ALLOCATION_FAILED, ET_E_OUT_OF_RESOURCES (no descriptors, or the file does not fit into
- * @limits, the disk or memory; @diag has the sizes). ET_E_CANCELLED: the copy was stopped. */
+ * Answers: ET_E_ACCESS_FAILED (@diag has the path and errno's text), ET_E_INVALID_ARGUMENT (not a regular file,
+ * empty, or far longer than its contents), ET_E_MEMORY_ALLOCATION_FAILED, ET_E_OUT_OF_RESOURCES (no descriptors, or
+ * the file does not fit into @limits, the disk or memory; @diag has the sizes). ET_E_CANCELLED: the copy was
+ * stopped. */
 enum et_status et_platform_source_open(struct et_source *ret_source, const char *path, const char *cache_dir,
 	const struct et_platform_copy_limits *limits, struct et_diag *diag);
 /* Copy the file that is open as @fd, as et_platform_source_import does, without mapping it. *ret_fd is the copy, open
@@ -77,6 +81,16 @@ struct et_platform_store *et_platform_store_unref(struct et_platform_store *stor
  * Answers: ET_E_MEMORY_ALLOCATION_FAILED; @source is then unchanged. */
 enum et_status et_platform_store_bind(struct et_platform_store *store, struct et_source *source,
 	const struct et_external_data *external, const char *name, struct et_diag *diag);
+
+/* Read the saved files that are in use through and compare them with their digests: those that this process has not
+ * read yet, and those that somebody has written to since. Damaged files are logged and deleted, and their programs
+ * marked. Slow, at the pace of the disk; for a thread of its own. Whether a program was marked. */
+bool et_platform_store_check(struct et_platform_store *store);
+/* Whether data that was found in @store, which et_platform_store_bind has made, has turned out to be damaged. Never
+ * undone: open the program anew. NULL is fine. */
+bool et_platform_store_is_damaged(const struct et_store *store);
+/* End what takes long in the store soon: no more checks, and nothing more is saved. */
+void et_platform_store_stop(struct et_platform_store *store);
 
 /* The data files (`.ptd`, runtime/program/external_data.h) of one or more programs. One thread fills it; afterwards
  * it is immutable, and any thread may take and drop references. */

@@ -7,14 +7,15 @@
  * (store_folder.c), so no load reads the whole file for it, and programs that share a data file share its digest. If
  * the digest of one of the files is not known, find answers that nothing was saved.
  *
- *     header   magic, version, its own length, the digest, the key, length and checksum of the body, and
- *              a checksum of the header
+ *     header   magic, version, its own length, the digest, the key, length, checksum and SHA-256 of the body,
+ *              and a checksum of the header
  *     body     the saved bytes, from ET_STORE_ALIGNMENT on
  *
  * The folder belongs to us, but a file in it may be damaged or planted. Only a regular file is opened that belongs to
  * us and that no other user may write. The header is read once, into memory of our own. The body is compared with its
- * checksum before anyone uses it (or was before, and the file has not been written to since). A file that fails a check
- * is logged and deleted, and the delegate makes its data again.
+ * checksum before anyone uses it (or was before, and the file has not been written to since). While it is in use it is
+ * compared with its SHA-256 in the background (store_check.c). A file that fails a check is logged and deleted, and the
+ * delegate makes its data again.
  *
  * A new file is written under a temporary name, synced to disk, and renamed. So a reader sees all of it, or the file
  * before. Two writers at once write the same bytes; the later one wins. A mapping stays valid after its file was
@@ -36,7 +37,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { VERSION = 1 };
+enum { VERSION = 2 };
 #define MAGIC UINT64_C(0x70656b6472666e69) /* "infrdkep" on a little-endian machine */
 
 struct header {
@@ -44,10 +45,11 @@ struct header {
 	uint32_t version, n_header;
 	uint8_t digest[ET_SHA256_BYTES];
 	uint64_t n_body, body_checksum;
+	uint8_t body_digest[ET_SHA256_BYTES];
 	char key[ET_STORE_MAX_KEY + 1]; /* padded with zeros */
 	uint64_t checksum;              /* over all members above */
 };
-static_assert(sizeof(struct header) == 16 + 32 + 16 + 256 + 8, "no padding in a header");
+static_assert(sizeof(struct header) == 16 + 32 + 16 + 32 + 256 + 8, "no padding in a header");
 
 enum digest_state { UNKNOWN, BEING_SET, KNOWN };
 
@@ -63,6 +65,7 @@ struct et_store_binding {
 	struct et_store table;
 	struct et_platform_store *store; /* holds a reference */
 	const char *name;                /* for log lines */
+	_Atomic(bool) is_damaged;        /* a file that find has handed out */
 	uint32_t n_files;
 	struct file files[]; /* the program's own file, then its data files */
 };
@@ -107,6 +110,13 @@ static void set_digest(struct file *file, const uint8_t digest[ET_SHA256_BYTES])
 	atomic_store_explicit(&file->digest_state, KNOWN, memory_order_release);
 }
 
+enum { PIECE = 16 << 20 }; /* a stop is noticed after this many bytes */
+
+static bool is_stopped(const struct et_platform_store *store)
+{
+	return atomic_load_explicit(&store->is_stopped, memory_order_relaxed);
+}
+
 /* Free the pages: all were read just now, and most will not be needed again. Later reads bring them back from the
  * copy. */
 static void drop_pages(const struct et_platform_source *source)
@@ -142,37 +152,41 @@ static bool look_digest_up(struct et_platform_store *store, struct file *file, u
 	return true;
 }
 
-static void make_digest(struct et_platform_store *store, struct file *file, uint8_t ret_digest[ET_SHA256_BYTES])
+/* False: the store was stopped meanwhile. */
+static bool make_digest(struct et_platform_store *store, struct file *file, uint8_t ret_digest[ET_SHA256_BYTES])
 {
 	const struct et_platform_source *source = file->source;
-	struct et_store_record record = {
-		.identity = source->identity,
-		.seen_ns = source->taken_ns,
-		.contents = et_store_checksum(source->mapping.bytes, source->mapping.n_bytes),
-	};
+	const uint8_t *bytes = source->mapping.bytes;
+	struct et_store_record record = { .identity = source->identity, .seen_ns = source->taken_ns };
 	struct sha256_ctx sha;
 	char name[ET_STORE_NAME];
 	sha256_init(&sha);
-	sha256_update(&sha, source->mapping.n_bytes, source->mapping.bytes);
+	for (size_t at = 0, n; at < source->mapping.n_bytes; at += n) {
+		if (is_stopped(store))
+			return false;
+		n = source->mapping.n_bytes - at < PIECE ? source->mapping.n_bytes - at : PIECE;
+		sha256_update(&sha, n, bytes + at);
+	}
 	sha256_digest(&sha, sizeof(record.digest), record.digest);
+	record.contents = et_store_checksum(bytes, source->mapping.n_bytes);
 	drop_pages(source);
 	memcpy(ret_digest, record.digest, ET_SHA256_BYTES);
 	program_record_name(name, &source->identity);
 	et_store_record_write(store, name, &record);
 	set_digest(file, record.digest);
+	return true;
 }
 
 /* The digest of all files together; for a single file its own. False: one of them is not known. With @makes it
- * computes those, and always succeeds. */
+ * computes those; false is then that the store was stopped. */
 static bool find_digest(struct et_store_binding *binding, bool makes, uint8_t ret_digest[ET_SHA256_BYTES])
 {
 	struct sha256_ctx all;
 	sha256_init(&all);
 	for (uint32_t i = 0; i < binding->n_files; i++) {
 		if (!look_digest_up(binding->store, &binding->files[i], ret_digest)) {
-			if (!makes)
+			if (!makes || !make_digest(binding->store, &binding->files[i], ret_digest))
 				return false;
-			make_digest(binding->store, &binding->files[i], ret_digest);
 		}
 		sha256_update(&all, ET_SHA256_BYTES, ret_digest);
 	}
@@ -238,10 +252,11 @@ static bool check_body(struct et_platform_store *store, const char *kept, const 
 	return true;
 }
 
-/* Open and map a saved file. NULL, or what is wrong with it. */
-static const char *open_kept(struct et_platform_store *store, int fd, const char *kept, const uint8_t *digest,
-	const char *key, struct et_platform_mapping *ret_mapping)
+/* Check and map the saved file use->fd. NULL, or what is wrong with it. */
+static const char *open_kept(struct et_platform_store *store, struct et_store_use *use, const uint8_t *digest,
+	const char *key)
 {
+	int fd = use->fd;
 	struct stat st;
 	struct header header;
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022) != 0)
@@ -251,12 +266,28 @@ static const char *open_kept(struct et_platform_store *store, int fd, const char
 	const char *wrong = check_header(&header, digest, key, (uint64_t)st.st_size);
 	if (wrong)
 		return wrong;
-	if (et_platform_map(ret_mapping, fd, (size_t)st.st_size, false) < 0)
+	if (et_platform_map(&use->mapping, fd, (size_t)st.st_size, false) < 0)
 		return "it cannot be mapped";
-	if (check_body(store, kept, &st, &header, ret_mapping))
+	use->identity = et_platform_identity_of(&st);
+	memcpy(use->digest, header.body_digest, sizeof(use->digest));
+	if (check_body(store, use->name, &st, &header, &use->mapping))
 		return NULL;
-	et_platform_unmap(ret_mapping);
+	et_platform_unmap(&use->mapping);
 	return "damaged";
+}
+
+/* NULL: no memory. */
+static struct et_store_use *use_new(struct et_store_binding *binding, int fd, const char *kept)
+{
+	size_t n_name = strlen(binding->name) + 1;
+	struct et_store_use *use = calloc(1, sizeof(*use) + n_name);
+	if (!use)
+		return NULL;
+	use->fd = fd;
+	use->is_damaged = &binding->is_damaged;
+	memcpy(use->name, kept, sizeof(use->name));
+	memcpy(use->program, binding->name, n_name);
+	return use;
 }
 
 static enum et_status find(void *self, const char *key, const uint8_t **ret_bytes, size_t *ret_n_bytes,
@@ -272,31 +303,30 @@ static enum et_status find(void *self, const char *key, const uint8_t **ret_byte
 	int fd = openat(store->dir_fd, kept, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT)
 		return ET_E_NOT_FOUND;
-	struct et_platform_mapping *mapping = calloc(1, sizeof(*mapping));
-	const char *wrong = fd < 0    ? strerror(errno)
-			    : mapping ? open_kept(store, fd, kept, digest, key, mapping)
-				      : "no memory";
-	if (fd >= 0)
-		close(fd);
-	if (wrong) {
+	int error = errno;
+	struct et_store_use *use = fd < 0 ? NULL : use_new(binding, fd, kept);
+	const char *wrong = fd < 0 ? strerror(error) : use ? open_kept(store, use, digest, key) : "no memory";
+	if (wrong || !use) {
 		et_logf(store->log, ET_LOG_WARNING,
 			"%s: the data saved for it in %s/%s is not used (%s); it is made again", binding->name,
 			store->path, kept, wrong);
 		unlinkat(store->dir_fd, kept, 0);
-		free(mapping);
+		if (fd >= 0)
+			close(fd);
+		free(use);
 		return ET_E_NOT_FOUND;
 	}
-	*ret_bytes = (const uint8_t *)mapping->bytes + ET_STORE_ALIGNMENT;
-	*ret_n_bytes = mapping->n_bytes - ET_STORE_ALIGNMENT;
-	*ret_handle = mapping;
+	*ret_bytes = (const uint8_t *)use->mapping.bytes + ET_STORE_ALIGNMENT;
+	*ret_n_bytes = use->mapping.n_bytes - ET_STORE_ALIGNMENT;
+	*ret_handle = use;
+	et_store_use_begin(store, use);
 	return ET_OK;
 }
 
 static void release(void *self, void *handle)
 {
-	struct et_platform_mapping *mapping = handle;
-	et_platform_unmap(mapping);
-	free(mapping);
+	struct et_store_binding *binding = self;
+	et_store_use_end(binding->store, handle);
 }
 
 /* --- saving ------------------------------------------------------------------------------------------- */
@@ -321,6 +351,8 @@ static int write_kept(int fd, const uint8_t *digest, const char *key, const stru
 {
 	struct header header = { .magic = MAGIC, .version = VERSION, .n_header = sizeof(header) };
 	struct et_platform_mapping mapping = { 0 };
+	struct sha256_ctx sha;
+	sha256_init(&sha);
 	memcpy(header.digest, digest, ET_SHA256_BYTES);
 	memcpy(header.key, key, strlen(key));
 	for (size_t i = 0; i < n_pieces; i++) {
@@ -328,7 +360,9 @@ static int write_kept(int fd, const uint8_t *digest, const char *key, const stru
 		if (rc)
 			return rc;
 		header.n_body += pieces[i].n_bytes;
+		sha256_update(&sha, pieces[i].n_bytes, pieces[i].bytes);
 	}
+	sha256_digest(&sha, sizeof(header.body_digest), header.body_digest);
 	int rc = header.n_body ? et_platform_map(&mapping, fd, ET_STORE_ALIGNMENT + header.n_body, false) : -EINVAL;
 	if (rc)
 		return rc;
@@ -357,7 +391,12 @@ static enum et_status keep(void *self, const char *key, const struct et_store_pi
 		return et_fail(diag, ET_E_OUT_OF_RESOURCES,
 			"%s: %llu bytes to save, more than the %llu that %s may hold", binding->name,
 			(unsigned long long)n_bytes, (unsigned long long)store->max_bytes, store->path);
-	find_digest(binding, true, digest);
+	/* the pieces may lie in what find has returned: damage must not get a digest of its own */
+	et_store_check_uses(store, &binding->is_damaged);
+	if (et_platform_store_is_damaged(&binding->table))
+		return et_fail(diag, ET_E_INVALID_STATE, "%s: what was saved for it before is damaged", binding->name);
+	if (!find_digest(binding, true, digest) || is_stopped(store))
+		return et_fail(diag, ET_E_CANCELLED, "%s: nothing is saved for it any more", binding->name);
 	for (uint32_t i = 0; i < binding->n_files; i++)
 		if (!is_unchanged(binding->files[i].source))
 			return et_fail(diag, ET_E_INVALID_STATE,
@@ -379,6 +418,13 @@ static enum et_status keep(void *self, const char *key, const struct et_store_pi
 	fsync(store->dir_fd);
 	et_store_prune(store, kept);
 	return ET_OK;
+}
+
+bool et_platform_store_is_damaged(const struct et_store *store)
+{
+	/* acquire: pairs with the release in store_check.c */
+	return store && store->keep == keep &&
+	       atomic_load_explicit(&((struct et_store_binding *)store->self)->is_damaged, memory_order_acquire);
 }
 
 /* --- opening a folder, binding a program to it -------------------------------------------------------- */
@@ -407,6 +453,8 @@ struct et_platform_store *et_platform_store_new(const char *dir, uint64_t max_by
 		return NULL;
 	}
 	et_ref_init(&store->ref);
+	pthread_mutex_init(&store->lock, NULL);
+	et_list_init(&store->uses);
 	store->dir_fd = fd;
 	store->max_bytes = max_bytes;
 	store->log = log;
@@ -425,6 +473,7 @@ struct et_platform_store *et_platform_store_unref(struct et_platform_store *stor
 {
 	if (store && et_ref_put(&store->ref)) {
 		close(store->dir_fd);
+		pthread_mutex_destroy(&store->lock);
 		free(store);
 	}
 	return NULL;

@@ -3,16 +3,27 @@
 #ifndef RUNTIME_PLATFORM_STORE_INTERNAL_H
 #define RUNTIME_PLATFORM_STORE_INTERNAL_H
 
+#include "runtime/base/list.h"
 #include "runtime/base/ref.h"
 #include "runtime/platform/file_internal.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
 
 /* Digests are SHA-256, by Nettle: two programs must never share a name, even if they were made on purpose. */
 enum { ET_SHA256_BYTES = 32 };
 
 enum { ET_STORE_NAME = 48 }; /* 32 hexadecimal digits, a suffix, a NUL */
 
+enum { ET_STORE_CHECKED = 256 }; /* files that a store remembers to have checked, the latest ones */
+
 struct et_platform_store {
 	struct et_ref ref;
+	pthread_mutex_t lock;     /* for the next three */
+	struct et_list_node uses; /* struct et_store_use by node */
+	struct et_platform_identity checked[ET_STORE_CHECKED];
+	uint32_t n_checked;       /* so far; the next place, modulo ET_STORE_CHECKED */
+	_Atomic(bool) is_stopped; /* work that takes long ends soon */
 	int dir_fd;
 	uint64_t max_bytes;
 	const struct et_log *log;
@@ -50,5 +61,28 @@ int et_store_temporary(struct et_platform_store *store, char ret_name[ET_STORE_N
 void et_store_delete_abandoned(struct et_platform_store *store);
 /* Delete the least recently used files until the rest fits the limit, but never @spare. */
 void et_store_prune(struct et_platform_store *store, const char *spare);
+
+/* --- store_check.c --- */
+
+/* A saved file that find has handed out. */
+struct et_store_use {
+	struct et_list_node node; /* in the store's uses */
+	uint32_t n_refs;          /* under the store's lock, as the next four */
+	int fd;                   /* until it is checked; then -1 */
+	bool is_checked;
+	struct et_platform_identity identity; /* when it was mapped, or checked */
+	_Atomic(bool) *is_damaged;            /* of its program; NULL: the use has ended */
+	struct et_platform_mapping mapping;
+	uint8_t digest[ET_SHA256_BYTES]; /* of the body */
+	char name[ET_STORE_NAME];
+	char program[]; /* for log lines */
+};
+/* Add @use, which is filled in up to its n_refs and is_checked. */
+void et_store_use_begin(struct et_platform_store *store, struct et_store_use *use);
+/* Remove it, and free it when it is not being checked any more. */
+void et_store_use_end(struct et_platform_store *store, struct et_store_use *use);
+/* Check the files in use that were not checked yet or have changed since: those whose programs have the mark @of, or
+ * all (NULL). Whether one is damaged. */
+bool et_store_check_uses(struct et_platform_store *store, const _Atomic(bool) *of);
 
 #endif

@@ -348,6 +348,35 @@ static void a_vast_file_is_refused(void **state)
 	rmdir(dir);
 }
 
+static uint64_t ten_bytes(const uint8_t *bytes, size_t n_bytes)
+{
+	assert_true(n_bytes >= 10);
+	return memcmp(bytes, "0123456789", 10) == 0 ? 10 : 0;
+}
+
+/* Also where it takes no room: what follows the contents is not read by anybody, or a hole. */
+static void a_file_longer_than_its_contents_is_refused(void **state)
+{
+	const struct et_platform_copy_limits limits = { .max_bytes = UINT64_MAX, .extent = ten_bytes };
+	char path[128];
+	char *dir = temporary_dir();
+	struct et_source source;
+	struct et_diag diag = { "" };
+	snprintf(path, sizeof path, "%s/long.pte", dir);
+	sparse(path, (32 << 20) + 1);
+	assert_int_equal(et_platform_source_open(&source, path, dir, &limits, &diag), ET_E_INVALID_ARGUMENT);
+	assert_non_null(strstr(diag.text, "long.pte: the file has 32 MiB, but what it contains ends after 1 MiB"));
+	assert_int_equal(truncate(path, 1 << 20), 0); /* a little more does not matter */
+	assert_int_equal(et_platform_source_open(&source, path, dir, &limits, &diag), ET_OK);
+	source.release(source.owner);
+	assert_int_equal(truncate(path, 0), 0);
+	write_file(path, "not that", 4 << 20); /* nothing tells how much it needs */
+	assert_int_equal(et_platform_source_open(&source, path, dir, &limits, &diag), ET_OK);
+	source.release(source.owner);
+	unlink(path);
+	rmdir(dir);
+}
+
 /* Between two pieces the copy asks whether anybody still waits for it. */
 static void a_copy_stops(void **state)
 {
@@ -529,6 +558,7 @@ int main(void)
 		cmocka_unit_test(imports_exactly_the_charged_size),
 		cmocka_unit_test(a_reserve_is_left),
 		cmocka_unit_test(a_vast_file_is_refused),
+		cmocka_unit_test(a_file_longer_than_its_contents_is_refused),
 		cmocka_unit_test(a_copy_stops),
 		cmocka_unit_test(holes_are_not_copied),
 		cmocka_unit_test(map_has_a_guard_page),

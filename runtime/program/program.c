@@ -104,6 +104,19 @@ static enum et_status read_header(struct et_program *program, size_t *ret_n_flat
 	return ET_OK;
 }
 
+uint64_t et_program_extent(const uint8_t *bytes, size_t n_bytes)
+{
+	uint64_t n_flatbuffer, end;
+	if (n_bytes < HEADER_END || memcmp(bytes + HEADER_AT, "eh00", 4) != 0 ||
+		et_load_u32(bytes + HEADER_LENGTH) < SHORTEST_HEADER_WITH_SIZE)
+		return 0;
+	n_flatbuffer = et_load_u64(bytes + HEADER_PROGRAM_SIZE);
+	if (__builtin_add_overflow(et_load_u64(bytes + HEADER_SEGMENT_BASE), et_load_u64(bytes + HEADER_SEGMENT_BYTES),
+		    &end))
+		return 0;
+	return end > n_flatbuffer ? end : n_flatbuffer;
+}
+
 static void read_segments(struct et_program_reader *reader, struct et_fb_table root, size_t base)
 {
 	struct et_fb *fb = &reader->fb;

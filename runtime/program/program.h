@@ -180,6 +180,11 @@ struct et_method_spec {
 	uint32_t n_arenas;
 };
 
+/* How many bytes a `.pte` file has that begins with @bytes, by its extended header; 0: that does not tell. A file may
+ * have more, which nobody reads. */
+enum { ET_PROGRAM_HEAD = 40 }; /* so many bytes suffice */
+uint64_t et_program_extent(const uint8_t *bytes, size_t n_bytes);
+
 uint32_t et_program_n_methods(const struct et_program *program);
 const struct et_method_spec *et_program_method_at(const struct et_program *program, uint32_t index);
 /* @name NULL: the only method, or "forward". NULL: no such method. */

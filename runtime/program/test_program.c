@@ -36,7 +36,10 @@ static struct et_program *open_with(uint8_t *bytes, size_t n_bytes, const struct
 static struct et_program *finish_and_open(struct make_program *mk)
 {
 	size_t n_bytes;
+	bool has_header = mk->has_header;
 	uint8_t *bytes = mk_finish(mk, &n_bytes);
+	assert_int_equal(et_program_extent(bytes, ET_PROGRAM_HEAD), has_header ? n_bytes : 0);
+	assert_int_equal(et_program_extent(bytes, ET_PROGRAM_HEAD - 1), 0);
 	return open_with(bytes, n_bytes, NULL);
 }
 

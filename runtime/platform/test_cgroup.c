@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How much memory a cgroup leaves, from files in a temporary folder. */
+#include "runtime/platform/cgroup.h"
+
+#include <ftw.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <cmocka.h>
+
+#define MIB (UINT64_C(1) << 20)
+
+static char root[64];
+
+static int setup(void **state)
+{
+	snprintf(root, sizeof(root), "/tmp/inferd-test-cgroup-XXXXXX");
+	return mkdtemp(root) ? 0 : -1;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	return remove(path);
+}
+
+static int teardown(void **state)
+{
+	return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Write @text to the file @path below the root, and make its folders. */
+static void put(const char *path, const char *text)
+{
+	char name[PATH_MAX];
+	snprintf(name, sizeof(name), "%s/%s", root, path);
+	for (char *slash = name + strlen(root) + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
+		*slash = '\0';
+		mkdir(name, 0700);
+	}
+	FILE *file = fopen(name, "we");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+static void put_mib(const char *path, unsigned n)
+{
+	char text[32];
+	snprintf(text, sizeof(text), "%llu\n", (unsigned long long)(n * MIB));
+	put(path, text);
+}
+
+/* In MiB; -1: no limit. */
+static long room(const char *membership)
+{
+	char path[PATH_MAX];
+	put("membership", membership);
+	snprintf(path, sizeof(path), "%s/membership", root);
+	uint64_t n = et_platform_cgroup_memory_room(path, root);
+	return n == UINT64_MAX ? -1 : (long)(n / MIB);
+}
+
+static void test_no_limit(void **state)
+{
+	assert_true(et_platform_cgroup_memory_room("/nonexistent", root) == UINT64_MAX);
+	assert_int_equal(room(""), -1);
+	assert_int_equal(room("0::/not/mounted\n"), -1);
+	put("a/memory.max", "max\n");
+	put("a/memory.high", "max\n");
+	put_mib("a/memory.current", 100);
+	assert_int_equal(room("0::/a\n"), -1);
+}
+
+/* Beside a reserve of 256 MiB, or a quarter of less than 1 GiB. */
+static void test_version_2(void **state)
+{
+	put_mib("a/memory.max", 2048);
+	put_mib("a/memory.current", 1024);
+	assert_int_equal(room("0::/a\n"), 768);
+	put("a/memory.stat", "anon 5\nfile 9\ninactive_anon 7\ninactive_file 104857600\nactive_file 5\n");
+	assert_int_equal(room("0::/a/b\n"), 868);
+	put_mib("a/memory.high", 1536);
+	assert_int_equal(room("0::/a\n"), 356);
+	put_mib("a/b/memory.max", 400);
+	put_mib("a/b/memory.current", 100);
+	assert_int_equal(room("0::/a/b\n"), 200);
+	put_mib("a/b/memory.current", 500); /* it may be over memory.high */
+	assert_int_equal(room("0::/a/b\n"), 0);
+}
+
+static void test_version_1(void **state)
+{
+	put("memory/a/memory.limit_in_bytes", "9223372036854771712\n"); /* none */
+	put_mib("memory/a/memory.usage_in_bytes", 100);
+	assert_true(room("4:memory:/a\n0::/\n") > 1L << 40);
+	put_mib("memory/memory.limit_in_bytes", 2048);
+	put_mib("memory/memory.usage_in_bytes", 1100);
+	put("memory/memory.stat", "inactive_file 5\ntotal_inactive_file 104857600\n");
+	assert_int_equal(room("4:memory:/a\n0::/\n"), 792);
+	assert_int_equal(room("4:cpu:/a\n"), -1);
+}
+
+static void test_nonsense(void **state)
+{
+	put("a/memory.max", "");
+	put("a/memory.current", "x");
+	assert_int_equal(room("0::/a\n"), -1);
+	put("a/memory.max", "0\n");
+	put("a/memory.current", "7\n");
+	put("a/memory.stat", "inactive_file 99999999\n");
+	assert_int_equal(room("0::/a\n"), 0);
+	assert_int_equal(room("0:\nx\n::\n:::::\n"), -1);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_no_limit, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_version_2, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_version_1, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_nonsense, setup, teardown),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
