@@ -291,6 +291,12 @@ struct inferd_delegate_model_info {
 	uint32_t reserved;
 	uint64_t n_bytes;       /* memory that the model takes, shared by its instances */
 	uint64_t scratch_bytes; /* memory that each instance takes in addition */
+
+	/* --- since 1.1 --- */
+
+	/* Built-in only: the part of scratch_bytes that all instances on one worker's threads share. The largest of
+	 * them counts. */
+	uint64_t shared_bytes;
 };
 
 enum inferd_delegate_arg_kind {
@@ -564,6 +570,11 @@ struct inferd_delegate {
 	 * worker have in common is counted by one of them. NULL: the host counts scratch_bytes for each instance. Any
 	 * thread. */
 	uint64_t (*threads_bytes)(const struct inferd_delegate_worker_threads *threads);
+	/* From now on the instances on all worker threads together take at most @n_bytes, as threads_bytes counts;
+	 * UINT64_MAX: any number. They keep what they have. What needs more fails with E_MEMORY before it is
+	 * allocated: instance_on_threads, instance_warm, or execute where it needs more memory for larger sizes. Any
+	 * thread. */
+	void (*limit_memory)(void *self, uint64_t n_bytes);
 };
 
 #define INFERD_DELEGATE_ENTRY "inferd_delegate_entry"

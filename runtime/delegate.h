@@ -75,6 +75,7 @@ struct et_model_info {
 	uint32_t device;         /* index of the device (queue) that runs the model */
 	size_t n_bytes;          /* memory that the model takes, shared by its instances */
 	size_t instance_bytes;   /* estimate of the memory that each instance takes in addition */
+	size_t shared_bytes;     /* of that, what all instances on a worker's threads share: the largest counts */
 	bool has_free_instances; /* an instance may run on any worker of its device, one run at a time */
 };
 
@@ -194,6 +195,11 @@ struct et_delegate_ops {
 	/* The memory that the instances on @threads take now, with what they share. May be NULL: not worth
 	 * counting. Any thread. */
 	uint64_t (*threads_bytes)(const struct et_worker_threads *threads);
+	/* From now on the instances on all worker threads together take at most @n_bytes, as threads_bytes counts;
+	 * UINT64_MAX: any number. They keep what they have. What needs more fails before it is allocated, with
+	 * ET_E_DELEGATE_MEMORY_ALLOCATION_FAILED: instance_new, instance_warm, or a run. Any thread. May be NULL:
+	 * there is no such limit. */
+	void (*limit_memory)(struct et_backend *backend, uint64_t n_bytes);
 };
 
 #endif

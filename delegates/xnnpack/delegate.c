@@ -313,6 +313,12 @@ static int adopt_orders(struct inferd_delegate_model *model, const uint32_t *arg
 	return et_convert_status(et_xnn_model_reorder(model->model, args, n_args, &diag), &diag, message);
 }
 
+static void limit_memory(void *self, uint64_t n_bytes)
+{
+	struct et_xnn_backend *backend = self;
+	atomic_store_explicit(&backend->worker_spaces.bound.max_bytes, n_bytes, memory_order_relaxed);
+}
+
 void et_xnnpack_set_max_instance_bytes(void *self, size_t n_bytes)
 {
 	((struct et_xnn_backend *)self)->max_instance_bytes = n_bytes;
@@ -348,4 +354,5 @@ const struct inferd_delegate et_xnnpack_delegate = {
 	.preferred_order = preferred_order,
 	.adopt_orders = adopt_orders,
 	.threads_bytes = et_xnn_threads_bytes,
+	.limit_memory = limit_memory,
 };
