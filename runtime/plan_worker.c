@@ -8,6 +8,7 @@
  * complete, and readers acquire it.
  *
  * Instances of stateful delegates are not here. They belong to a Method (method.c). */
+#include "runtime/base/checked.h"
 #include "runtime/plan_internal.h"
 
 enum et_status et_plan_make_workers(struct et_plan *plan, uint32_t n_workers, struct et_diag *diag)
@@ -86,21 +87,61 @@ static bool has_fixed_sizes(const struct et_method_spec *spec, const struct et_i
 	return true;
 }
 
+/* Whether et_plan_warm takes the memory for this instruction. */
+static bool is_warmed(const struct et_plan *plan, const struct et_instruction_spec *call)
+{
+	return call->op == ET_OP_DELEGATE && plan->delegates[call->index].model &&
+	       plan->delegates[call->index].ops->instance_warm &&
+	       (has_fixed_sizes(plan->spec, call) ||
+		       plan->delegates[call->index].info.instance_bytes <= ET_PLAN_WARM_BYTES);
+}
+
+static void warm(const struct et_plan *plan, uint32_t worker_index, const struct et_instruction_spec *call)
+{
+	const struct et_plan_instance *instance = &plan->workers[worker_index].instances[call->index];
+	if (instance->instance)
+		instance->ops->instance_warm(instance->instance);
+}
+
+/* First the one that needs the largest workspace: while a workspace grows, the old one and the new one exist. */
 void et_plan_warm(struct et_plan *plan, uint32_t worker_index)
 {
 	const struct et_method_spec *spec = plan->spec;
+	const struct et_instruction_spec *largest = NULL;
 	if (!et_plan_is_prepared(plan, worker_index))
 		return;
 	for (uint32_t i = 0; i < spec->n_instructions; i++) {
 		const struct et_instruction_spec *call = &spec->instructions[i];
-		if (call->op != ET_OP_DELEGATE)
-			continue;
-		const struct et_plan_instance *instance = &plan->workers[worker_index].instances[call->index];
-		bool is_worth_it = has_fixed_sizes(spec, call) ||
-				   plan->delegates[call->index].info.instance_bytes <= ET_PLAN_WARM_BYTES;
-		if (instance->instance && instance->ops->instance_warm && is_worth_it)
-			instance->ops->instance_warm(instance->instance);
+		if (is_warmed(plan, call) && (!largest || plan->delegates[call->index].info.shared_bytes >
+								  plan->delegates[largest->index].info.shared_bytes))
+			largest = call;
 	}
+	if (largest)
+		warm(plan, worker_index, largest);
+	for (uint32_t i = 0; i < spec->n_instructions; i++)
+		if (&spec->instructions[i] != largest && is_warmed(plan, &spec->instructions[i]))
+			warm(plan, worker_index, &spec->instructions[i]);
+}
+
+struct et_plan_need et_plan_estimate(const struct et_plan *plan, struct et_worker_threads *const *thread_sets,
+	bool is_largest)
+{
+	const struct et_method_spec *spec = plan->spec;
+	struct et_plan_need need = { 0 };
+	for (uint32_t i = 0; i < spec->n_delegates && thread_sets; i++) {
+		const struct et_plan_delegate *delegate = &plan->delegates[i];
+		if (delegate->model && !delegate->info.is_stateful && thread_sets[delegate->backend])
+			et_add_up(&need.own, et_less(delegate->info.instance_bytes, delegate->info.shared_bytes));
+	}
+	for (uint32_t i = 0; i < spec->n_instructions && thread_sets; i++) {
+		const struct et_instruction_spec *call = &spec->instructions[i];
+		if (call->op != ET_OP_DELEGATE || !(is_largest || is_warmed(plan, call)))
+			continue;
+		const struct et_plan_delegate *delegate = &plan->delegates[call->index];
+		if (delegate->model && thread_sets[delegate->backend] && delegate->info.shared_bytes > need.shared)
+			need.shared = delegate->info.shared_bytes;
+	}
+	return need;
 }
 
 bool et_plan_is_prepared(const struct et_plan *plan, uint32_t worker_index)

@@ -50,9 +50,14 @@ static void prepare_or_wait(struct load *load)
 	struct inf_repository *r = load->repository;
 	struct inf_model *s = load->model;
 	char reason[sizeof(s->reason)];
-	struct inf_model_use needs = inf_model_estimate_use(r->o.queues, load->program, load->plan, &s->data);
-	switch (inf_repository_make_room(r, s, &needs, false, reason, sizeof(reason))) {
+	struct inf_model_use needs = inf_model_estimate_use(r->o.queues, load->program, load->plan, &s->data,
+		s->is_uploaded);
+	enum inf_room has_room = inf_repository_machine_has_room(r, &needs, reason, sizeof(reason))
+					 ? inf_repository_make_room(r, s, &needs, false, reason, sizeof(reason))
+					 : INF_ROOM_NEVER;
+	switch (has_room) {
 	case INF_ROOM:
+		inf_repository_limit_instances(r);
 		inf_model_prepare(s, load->program, load->plan);
 		inf_model_unref(s);
 		free(load);

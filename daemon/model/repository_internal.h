@@ -124,6 +124,13 @@ enum inf_room {
  * @room bytes, that says which models hold the rest. */
 enum inf_room inf_repository_make_room(struct inf_repository *repository, const struct inf_model *asking,
 	const struct inf_model_use *needs, bool is_counted, char *reason, size_t room);
+/* Tell the delegates how much memory their instances may take: what the budget leaves beside the rest of the models
+ * that can't be unloaded, and not more than the machine has. */
+void inf_repository_limit_instances(struct inf_repository *repository);
+/* Whether the machine has the memory for the first instances and one run of a model that @needs so much; else a
+ * sentence in @reason, of @room bytes. */
+bool inf_repository_machine_has_room(const struct inf_repository *repository, const struct inf_model_use *needs,
+	char *reason, size_t room);
 /* The `has_room` event of a model that is about to be READY. @self is the repository. */
 bool inf_repository_has_room(void *self, const struct inf_model *model, char *reason, size_t room);
 /* Loaded models have grown, perhaps beyond the budget: unload models without Methods until the rest fits. */

@@ -442,12 +442,14 @@ static enum et_status make(struct et_xnn_model *model, const struct inferd_deleg
 	return status;
 }
 
-static void set_info(const struct et_xnn_model *model, size_t n_bytes, struct inferd_delegate_model_info *ret_info)
+static void set_info(const struct et_xnn_model *model, size_t n_bytes, bool is_duplicate,
+	struct inferd_delegate_model_info *ret_info)
 {
 	ret_info->n_inputs = model->payload.first_output;
 	ret_info->n_outputs = model->payload.n_outputs;
 	ret_info->n_bytes = n_bytes;
-	ret_info->scratch_bytes = model->need.own + model->need.shared;
+	/* payloads that share a model share its instances */
+	ret_info->scratch_bytes = (is_duplicate ? 0 : model->need.own) + model->need.shared;
 	ret_info->shared_bytes = model->need.shared;
 }
 
@@ -492,9 +494,9 @@ static enum et_status compile(struct et_xnn_model *model, const struct inferd_de
 	size_t n_bytes = (after.n_bytes > before.n_bytes ? after.n_bytes - before.n_bytes : 0) +
 			 (after.n_mapped - before.n_mapped);
 	if (*ret_duplicate)
-		set_info(*ret_duplicate, n_bytes, ret_info);
+		set_info(*ret_duplicate, n_bytes, true, ret_info);
 	else
-		set_info(model, sizeof(*model) + model->pool.n_bytes + n_bytes, ret_info);
+		set_info(model, sizeof(*model) + model->pool.n_bytes + n_bytes, false, ret_info);
 	if (duplicates && !*ret_duplicate && !et_xnn_payload_may_be_reordered(payload)) {
 		model->duplicates = duplicates;
 		et_xnn_duplicates_add(duplicates, &model->duplicate);

@@ -35,6 +35,10 @@ struct et_platform_copy_limits {
  * at least 256 MiB (on a small one a quarter). */
 uint64_t et_platform_room(uint64_t n_free, uint64_t n_all);
 
+/* The machine's memory that may be used now (MemAvailable of /proc/meminfo, without the reserve of et_platform_room);
+ * UINT64_MAX if unknown. Any thread. */
+uint64_t et_platform_memory_room(void);
+
 /* Open a model file as a source whose bytes no other process can change. The contents are copied into an unlinked file
  * in @cache_dir (by reference if the file system can), or into a sealed memfd if @cache_dir is NULL, not writable or
  * has no room (et_platform_room). @limits: NULL, or more limits. The copy is mapped with a guard page behind it.
