@@ -550,8 +550,9 @@ struct inferd_delegate {
 
 	/* Allocate now what runs with the largest sizes need, so that no run has to. Called for an instance whose
 	 * arguments all have fixed sizes, or whose model's scratch_bytes are at most 4 MiB, after instance_on_threads
-	 * and on its thread. A failure is not reported here; the run that lacks the memory fails. */
-	void (*instance_warm)(struct inferd_delegate_instance *instance);
+	 * and on its thread. E_MEMORY or E_LIMIT: the instance is freed, and made again when there may be memory.
+	 * After any other failure the run that meets it fails. */
+	int (*instance_warm)(struct inferd_delegate_instance *instance, struct inferd_delegate_message *message);
 
 	/* Tell the dim order that the engine prefers for argument @arg of @model, a tensor of @n_dims dimensions with
 	 * dimension 0 outermost. Programs fix the order of the tensors between their parts, as a rule dimension 0

@@ -126,9 +126,8 @@ struct et_delegate_ops {
 		struct et_instance **ret_instance, struct et_diag *diag);
 	void (*instance_free)(struct et_instance *instance);
 	/* Allocate now what runs with the largest sizes need, so that no run has to: for an instance whose
-	 * arguments all have fixed sizes, or whose instance_bytes are few. A failure is not reported; the run that
-	 * lacks the memory fails. On the worker's thread. May be NULL. */
-	void (*instance_warm)(struct et_instance *instance);
+	 * arguments all have fixed sizes, or whose instance_bytes are few. On the worker's thread. May be NULL. */
+	enum et_status (*instance_warm)(struct et_instance *instance, struct et_diag *diag);
 	/* Reset the state of a stateful instance to that of a new one. May be NULL for a backend without state. */
 	enum et_status (*instance_reset)(struct et_instance *instance);
 

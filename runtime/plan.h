@@ -81,9 +81,10 @@ enum et_status et_plan_prepare(struct et_plan *plan, uint32_t worker_index,
 /* Let the worker's instances allocate now what their runs need, so that no run has to. Only for instances whose
  * arguments all have fixed sizes, or whose estimated memory (instance_bytes) is at most ET_PLAN_WARM_BYTES. Other
  * instances grow with the sizes that really arrive, so that no memory is held for sizes that never come. Same thread
- * as et_plan_prepare, before any run. A failure is ignored here; the next run reports it. */
+ * as et_plan_prepare, before any run. Answers as a delegate does that lacks memory; the caller then releases the
+ * worker. Any other failure is ignored: the next run reports it. */
 enum { ET_PLAN_WARM_BYTES = 4 << 20 };
-void et_plan_warm(struct et_plan *plan, uint32_t worker_index);
+enum et_status et_plan_warm(struct et_plan *plan, uint32_t worker_index, struct et_diag *diag);
 /* Whether et_plan_prepare has instances to make. If not, any thread may call et_plan_prepare and et_plan_release for
  * this worker. */
 bool et_plan_needs_instances(const struct et_plan *plan, struct et_worker_threads *const *thread_sets);

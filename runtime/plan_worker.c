@@ -96,20 +96,25 @@ static bool is_warmed(const struct et_plan *plan, const struct et_instruction_sp
 		       plan->delegates[call->index].info.instance_bytes <= ET_PLAN_WARM_BYTES);
 }
 
-static void warm(const struct et_plan *plan, uint32_t worker_index, const struct et_instruction_spec *call)
+static enum et_status warm(const struct et_plan *plan, uint32_t worker_index, const struct et_instruction_spec *call,
+	struct et_diag *diag)
 {
 	const struct et_plan_instance *instance = &plan->workers[worker_index].instances[call->index];
-	if (instance->instance)
-		instance->ops->instance_warm(instance->instance);
+	struct et_diag why = { "" };
+	enum et_status status = instance->instance ? instance->ops->instance_warm(instance->instance, &why) : ET_OK;
+	bool is_scarce = status == ET_E_OUT_OF_RESOURCES || status == ET_E_MEMORY_ALLOCATION_FAILED ||
+			 status == ET_E_DELEGATE_MEMORY_ALLOCATION_FAILED;
+	return is_scarce ? et_fail(diag, status, "%s", why.text[0] ? why.text : et_status_text(status)) : ET_OK;
 }
 
 /* First the one that needs the largest workspace: while a workspace grows, the old one and the new one exist. */
-void et_plan_warm(struct et_plan *plan, uint32_t worker_index)
+enum et_status et_plan_warm(struct et_plan *plan, uint32_t worker_index, struct et_diag *diag)
 {
 	const struct et_method_spec *spec = plan->spec;
 	const struct et_instruction_spec *largest = NULL;
+	enum et_status status = ET_OK;
 	if (!et_plan_is_prepared(plan, worker_index))
-		return;
+		return ET_OK;
 	for (uint32_t i = 0; i < spec->n_instructions; i++) {
 		const struct et_instruction_spec *call = &spec->instructions[i];
 		if (is_warmed(plan, call) && (!largest || plan->delegates[call->index].info.shared_bytes >
@@ -117,10 +122,11 @@ void et_plan_warm(struct et_plan *plan, uint32_t worker_index)
 			largest = call;
 	}
 	if (largest)
-		warm(plan, worker_index, largest);
-	for (uint32_t i = 0; i < spec->n_instructions; i++)
+		status = warm(plan, worker_index, largest, diag);
+	for (uint32_t i = 0; i < spec->n_instructions && status == ET_OK; i++)
 		if (&spec->instructions[i] != largest && is_warmed(plan, &spec->instructions[i]))
-			warm(plan, worker_index, &spec->instructions[i]);
+			status = warm(plan, worker_index, &spec->instructions[i], diag);
+	return status;
 }
 
 struct et_plan_need et_plan_estimate(const struct et_plan *plan, struct et_worker_threads *const *thread_sets,

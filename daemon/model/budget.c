@@ -197,6 +197,17 @@ void inf_repository_limit_instances(struct inf_repository *r)
 	}
 }
 
+uint64_t inf_repository_room(const struct inf_repository *r)
+{
+	uint64_t budget = r->o.config->memory_budget, n = et_platform_memory_room();
+	if (!budget)
+		return n;
+	struct usage now;
+	measure(r, NULL, &now);
+	uint64_t rest = et_less(budget, et_less(now.used - now.leaving, now.unused));
+	return rest < n ? rest : n;
+}
+
 bool inf_repository_machine_has_room(const struct inf_repository *r, const struct inf_model_use *needs, char *reason,
 	size_t room)
 {

@@ -6,9 +6,9 @@
  * ends.
  *
  * Instances are made by one worker after the other, so that the memory of each is known and has been found to fit
- * before the next one is made. All workers get their task; the first that comes to it becomes the maker, and the others give
- * theirs back (postponed) without waiting. When the maker has ended, the loop posts those again. A worker that takes a
- * request before its turn makes its instances for that request (inf_model_prepare_worker).
+ * before the next one is made. All workers get their task; the first that comes to it becomes the maker, and the
+ * others give theirs back (postponed) without waiting. When the maker has ended, the loop posts those again. A worker
+ * that takes a request before its turn makes its instances for that request (inf_model_prepare_worker).
  *
  * Nothing here waits: UNLOADING takes back the tasks that no worker has begun, and becomes UNLOADED when the count of
  * requests in flight and the count of tasks have both reached zero, whichever is last.
@@ -148,8 +148,12 @@ static enum et_status make_instances(struct inf_model *s, uint32_t worker_index,
 	struct et_worker_threads *const *thread_sets, struct et_diag *diag)
 {
 	enum et_status status = et_plan_prepare(s->plan, worker_index, thread_sets, diag);
-	if (status == ET_OK) /* now, or the first request on each further worker would wait while it gets its memory */
-		et_plan_warm(s->plan, worker_index);
+	if (status != ET_OK)
+		return status;
+	/* now, or the first request on each further worker would wait while it gets its memory */
+	status = et_plan_warm(s->plan, worker_index, diag);
+	if (status != ET_OK)
+		et_plan_release(s->plan, worker_index);
 	return status;
 }
 

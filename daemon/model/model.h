@@ -135,11 +135,9 @@ struct inf_model {
 	/* The number of the last look at the folder (see open.c) that told whether its files are there, and of
 	 * the last one that told which version is the newest. */
 	uint64_t scan, newest_scan;
-	/* Called with gone_arg when the memory is free: returns the charge that the last Method of an uploaded
-	 * program left. */
+	/* Called with gone_arg when the memory is free: returns what the user is charged for an uploaded program. */
 	void (*gone)(void *arg);
 	void *gone_arg;
-	uint64_t n_charged;          /* bytes charged to the user who uploaded it: all but its files and states */
 	_Atomic(uint32_t) n_covered; /* requests in flight whose frames that charge pays for */
 	uint32_t n_methods;
 	uint32_t n_sharing;          /* of those, Methods that share the state of another one */

@@ -641,15 +641,14 @@ enum et_status et_xnn_instance_new(struct inferd_delegate_instance **ret_instanc
 
 /* When XNNPACK is told shapes for the first time it plans its workspace, so that the first run need not. A shared
  * instance may have been told shapes before, or a failure may have deleted its runtimes. */
-void et_xnn_instance_warm(struct inferd_delegate_instance *instance)
+enum et_status et_xnn_instance_warm(struct inferd_delegate_instance *instance, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &instance->model->payload;
-	struct et_diag diag = { "" };
 	if (instance->was_reshaped || !instance->is_made)
-		return;
+		return ET_OK;
 	for (uint32_t i = 0; i < payload->n_inputs; i++)
 		instance->in_shapes[i] = payload->values[payload->inputs[i]].shape;
-	reshape(instance, &diag);
+	return reshape(instance, diag);
 }
 
 void et_xnn_instance_free(struct inferd_delegate_instance *instance)

@@ -40,7 +40,7 @@ static void test_compile_tells_what_a_plan_takes(void **state)
 	test_ok(test_compile(bytes, n_bytes, 3, &s.model, &info, &diag), &diag);
 	test_ok(test_ops->threads_new(test_backend, 0, 1, &s.threads, &diag), &diag);
 	test_ok(test_ops->instance_new(s.model, s.threads, &s.instance, &diag), &diag);
-	test_ops->instance_warm(s.instance);
+	test_ok(test_ops->instance_warm(s.instance, &diag), &diag);
 	uint64_t n = test_ops->threads_bytes(s.threads);
 	assert_true(n > (uint64_t)N_CHAIN * N * N * sizeof(float)); /* the plan is as bad as it was */
 	assert_in_range(info.instance_bytes, n - n / 50, n + n / 4);

@@ -12,6 +12,9 @@
 
 /* The C library's heap. Any thread. Allocations of 2 MiB or more with an alignment of 4096 use huge pages. */
 const struct et_allocator *et_platform_allocator(void);
+/* From now on the calling thread gets at most @n_bytes from et_platform_allocator, beyond what it frees; UINT64_MAX:
+ * any number. Returns whether the limit before has refused anything. */
+bool et_platform_limit_heap(uint64_t n_bytes);
 /* Whole pages from the kernel, zeroed, followed by a readable guard page. Freed pages go back to the kernel at once. */
 const struct et_allocator *et_platform_page_allocator(void);
 
