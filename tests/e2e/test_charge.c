@@ -15,9 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#ifdef __SANITIZE_ADDRESS__
-#define IS_SANITIZED 1
-#elif defined(__SANITIZE_THREAD__)
+#ifdef INF_SANITIZED /* whose allocator keeps more, and needs addresses */
 #define IS_SANITIZED 1
 #else
 #define IS_SANITIZED 0
