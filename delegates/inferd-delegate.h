@@ -318,8 +318,11 @@ struct inferd_delegate_model_info {
 
 	/* --- since 1.2 --- */
 
-	uint64_t state_bytes;  /* STATEFUL: the state of each instance, which the host charges to its client */
-	uint64_t shared_bytes; /* SHARES_STATE: the part of it that instance_with shares */
+	uint64_t state_bytes;        /* STATEFUL: the state of each instance, which the host charges to its client */
+	uint64_t shared_state_bytes; /* SHARES_STATE: the part of it that instance_with shares */
+	/* Built-in only: the part of scratch_bytes that all instances on one worker's threads share. The largest of
+	 * them counts. */
+	uint64_t shared_bytes;
 };
 
 enum inferd_delegate_arg_kind {
@@ -586,8 +589,9 @@ struct inferd_delegate {
 
 	/* Allocate now what runs with the largest sizes need, so that no run has to. Called for an instance whose
 	 * arguments all have fixed sizes, or whose model's scratch_bytes are at most 4 MiB, after instance_on_threads
-	 * and on its thread. A failure is not reported here; the run that lacks the memory fails. */
-	void (*instance_warm)(struct inferd_delegate_instance *instance);
+	 * and on its thread. E_MEMORY or E_LIMIT: the instance is freed, and made again when there may be memory.
+	 * After any other failure the run that meets it fails. */
+	int (*instance_warm)(struct inferd_delegate_instance *instance, struct inferd_delegate_message *message);
 
 	/* Tell the dim order that the engine prefers for argument @arg of @model, a tensor of @n_dims dimensions with
 	 * dimension 0 outermost. Programs fix the order of the tensors between their parts, as a rule dimension 0
@@ -617,6 +621,11 @@ struct inferd_delegate {
 	/* End the run of @instance that answered UNFINISHED; it does not continue. Its arguments are not used any more
 	 * when abandon returns. Required if execute can answer UNFINISHED. */
 	void (*abandon)(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance);
+	/* From now on the instances on all worker threads together take at most @n_bytes, as threads_bytes counts;
+	 * UINT64_MAX: any number. They keep what they have. What needs more fails with E_MEMORY before it is
+	 * allocated: instance_on_threads, instance_warm, or execute where it needs more memory for larger sizes. Any
+	 * thread. */
+	void (*limit_memory)(void *self, uint64_t n_bytes);
 };
 
 #define INFERD_DELEGATE_ENTRY "inferd_delegate_entry"

@@ -76,13 +76,14 @@ struct et_model_info {
 	uint32_t device;         /* index of the device (queue) that runs the model */
 	size_t n_bytes;          /* memory that the model takes, shared by its instances */
 	size_t instance_bytes;   /* estimate of the memory that each instance takes in addition */
+	size_t shared_bytes;     /* of that, what all instances on a worker's threads share: the largest counts */
 	bool has_free_instances; /* an instance may run on any worker of its device, one run at a time */
 	/* An instance belongs to a frame (or, if stateful, to a Method), not to a worker: it is made without threads
 	 * and told before each call which threads to use (use_threads). */
 	bool is_per_run;
-	bool is_repeatable;  /* a stateful instance whose run was cut short has the state of before that run */
-	size_t state_bytes;  /* memory of each stateful instance's state */
-	size_t shared_bytes; /* the part of it that instance_with shares; 0: it can't share */
+	bool is_repeatable;        /* a stateful instance whose run was cut short has the state of before that run */
+	size_t state_bytes;        /* memory of each stateful instance's state */
+	size_t shared_state_bytes; /* the part of it that instance_with shares; 0: it can't share */
 };
 
 enum et_readiness {
@@ -134,13 +135,12 @@ struct et_delegate_ops {
 		struct et_instance **ret_instance, struct et_diag *diag);
 	void (*instance_free)(struct et_instance *instance);
 	/* Allocate now what runs with the largest sizes need, so that no run has to: for an instance whose
-	 * arguments all have fixed sizes, or whose instance_bytes are few. A failure is not reported; the run that
-	 * lacks the memory fails. On the worker's thread. May be NULL. */
-	void (*instance_warm)(struct et_instance *instance);
+	 * arguments all have fixed sizes, or whose instance_bytes are few. On the worker's thread. May be NULL. */
+	enum et_status (*instance_warm)(struct et_instance *instance, struct et_diag *diag);
 	/* Reset the state of a stateful instance to that of a new one. May be NULL for a backend without state. */
 	enum et_status (*instance_reset)(struct et_instance *instance);
 
-	/* As instance_new, for an instance of a model with shared_bytes that shares state with @other, an instance of
+	/* As instance_new, for an instance of a model with shared_state_bytes that shares state with @other, an instance of
 	 * such a model of the same Program, which is freed later. Any thread. May be NULL: nothing can be shared. */
 	enum et_status (*instance_with)(struct et_model *model, struct et_instance *other,
 		struct et_instance **ret_instance, struct et_diag *diag);
@@ -212,6 +212,11 @@ struct et_delegate_ops {
 	/* The memory that the instances on @threads take now, with what they share. May be NULL: not worth
 	 * counting. Any thread. */
 	uint64_t (*threads_bytes)(const struct et_worker_threads *threads);
+	/* From now on the instances on all worker threads together take at most @n_bytes, as threads_bytes counts;
+	 * UINT64_MAX: any number. They keep what they have. What needs more fails before it is allocated, with
+	 * ET_E_DELEGATE_MEMORY_ALLOCATION_FAILED: instance_new, instance_warm, or a run. Any thread. May be NULL:
+	 * there is no such limit. */
+	void (*limit_memory)(struct et_backend *backend, uint64_t n_bytes);
 };
 
 #endif

@@ -235,10 +235,10 @@ static enum et_status make_free_instance(struct et_method *method, uint32_t inde
 {
 	const struct et_plan_delegate *delegate = &method->plan->delegates[index];
 	struct et_stateful_instance *own = &method->instances[index];
-	const struct et_plan *with = method->with && delegate->info.shared_bytes ? method->with->plan : NULL;
+	const struct et_plan *with = method->with && delegate->info.shared_state_bytes ? method->with->plan : NULL;
 	uint32_t k = 0, n = with ? with->spec->n_delegates : 0;
 	own->held.ops = delegate->ops;
-	while (k < n && !(with->delegates[k].info.shared_bytes && with->delegates[k].ops == delegate->ops))
+	while (k < n && !(with->delegates[k].info.shared_state_bytes && with->delegates[k].ops == delegate->ops))
 		k++;
 	if (k == n)
 		return delegate->ops->instance_new(delegate->model, NULL, &own->held.instance, diag);

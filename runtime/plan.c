@@ -49,6 +49,19 @@ static enum et_status hold_operators(struct et_plan *plan, struct et_diag *diag)
 	return ET_OK;
 }
 
+/* What the delegates' instances of one worker take: of what they share, the largest. */
+static size_t instance_bytes(const struct et_plan *plan)
+{
+	uint64_t n = 0, n_shared = 0;
+	for (uint32_t i = 0; i < plan->spec->n_delegates; i++) {
+		const struct et_model_info *info = &plan->delegates[i].info;
+		et_add_up(&n, et_less(info->instance_bytes, info->shared_bytes));
+		n_shared = info->shared_bytes > n_shared ? info->shared_bytes : n_shared;
+	}
+	et_add_up(&n, n_shared);
+	return n < SIZE_MAX ? (size_t)n : SIZE_MAX;
+}
+
 /* Add what delegates hold for one client, and for one frame. */
 static enum et_status count_delegate_state(struct et_plan *plan, struct et_diag *diag)
 {
@@ -64,7 +77,7 @@ static enum et_status count_delegate_state(struct et_plan *plan, struct et_diag 
 		}
 		if (!et_add(plan->info.n_state_bytes, n_own, &plan->info.n_state_bytes) ||
 			!et_add(plan->info.n_state_bytes, info->state_bytes, &plan->info.n_state_bytes) ||
-			!et_add(plan->info.n_shared_bytes, info->shared_bytes, &plan->info.n_shared_bytes))
+			!et_add(plan->info.n_shared_bytes, info->shared_state_bytes, &plan->info.n_shared_bytes))
 			return et_plan_no_memory(diag);
 		et_add_up(&plan->info.n_reset_bytes, info->state_bytes);
 	}
@@ -102,10 +115,7 @@ static enum et_status build(struct et_plan *plan, const struct et_options *optio
 	for (uint32_t i = plan->spec->n_instructions; i-- > 0;)
 		if (plan->instructions[i].has_queue)
 			plan->info.first_queue = plan->instructions[i].queue;
-	for (uint32_t i = 0; i < plan->spec->n_delegates; i++)
-		if (!et_add(plan->info.n_instance_bytes, plan->delegates[i].info.instance_bytes,
-			    &plan->info.n_instance_bytes))
-			plan->info.n_instance_bytes = SIZE_MAX;
+	plan->info.n_instance_bytes = instance_bytes(plan);
 	plan->info.rolls_back = plan->info.is_stateful && !plan->n_stateful_delegates &&
 				plan->state_bytes[ET_STATE_PRIVATE] <= ET_ROLLBACK_MAX &&
 				plan->state_bytes[ET_STATE_SHARED] <= ET_ROLLBACK_MAX;

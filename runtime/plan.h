@@ -81,12 +81,22 @@ enum et_status et_plan_prepare(struct et_plan *plan, uint32_t worker_index,
 /* Let the worker's instances allocate now what their runs need, so that no run has to. Only for instances whose
  * arguments all have fixed sizes, or whose estimated memory (instance_bytes) is at most ET_PLAN_WARM_BYTES. Other
  * instances grow with the sizes that really arrive, so that no memory is held for sizes that never come. Same thread
- * as et_plan_prepare, before any run. A failure is ignored here; the next run reports it. */
+ * as et_plan_prepare, before any run. Answers as a delegate does that lacks memory; the caller then releases the
+ * worker. Any other failure is ignored: the next run reports it. */
 enum { ET_PLAN_WARM_BYTES = 4 << 20 };
-void et_plan_warm(struct et_plan *plan, uint32_t worker_index);
+enum et_status et_plan_warm(struct et_plan *plan, uint32_t worker_index, struct et_diag *diag);
 /* Whether et_plan_prepare has instances to make. If not, any thread may call et_plan_prepare and et_plan_release for
  * this worker. */
 bool et_plan_needs_instances(const struct et_plan *plan, struct et_worker_threads *const *thread_sets);
+/* What the instances of one worker take, as the delegates estimate it before there are any. */
+struct et_plan_need {
+	uint64_t own;    /* of these instances alone */
+	uint64_t shared; /* at the most of what they share with all other instances on the worker's threads */
+};
+/* Estimate what et_plan_prepare with these @thread_sets and et_plan_warm will take; with @is_largest what runs of the
+ * largest sizes will take, too. Any thread. */
+struct et_plan_need et_plan_estimate(const struct et_plan *plan, struct et_worker_threads *const *thread_sets,
+	bool is_largest);
 bool et_plan_is_prepared(const struct et_plan *plan, uint32_t worker_index);
 /* Free the worker's instances. Same thread as et_plan_prepare, when no run uses the worker any more. Fine if the
  * worker was not prepared. */

@@ -9,6 +9,7 @@
  *
  * Instances of stateful delegates are not here. They belong to a Method (method.c). Nor are those of delegates with
  * is_per_run, which belong to a frame. */
+#include "runtime/base/checked.h"
 #include "runtime/plan_internal.h"
 
 enum et_status et_plan_make_workers(struct et_plan *plan, uint32_t n_workers, struct et_diag *diag)
@@ -89,21 +90,68 @@ static bool has_fixed_sizes(const struct et_method_spec *spec, const struct et_i
 	return true;
 }
 
-void et_plan_warm(struct et_plan *plan, uint32_t worker_index)
+/* Whether et_plan_warm takes the memory for this instruction. */
+static bool is_warmed(const struct et_plan *plan, const struct et_instruction_spec *call)
+{
+	return call->op == ET_OP_DELEGATE && plan->delegates[call->index].model &&
+	       plan->delegates[call->index].ops->instance_warm &&
+	       (has_fixed_sizes(plan->spec, call) ||
+		       plan->delegates[call->index].info.instance_bytes <= ET_PLAN_WARM_BYTES);
+}
+
+static enum et_status warm(const struct et_plan *plan, uint32_t worker_index, const struct et_instruction_spec *call,
+	struct et_diag *diag)
+{
+	const struct et_plan_instance *instance = &plan->workers[worker_index].instances[call->index];
+	struct et_diag why = { "" };
+	enum et_status status = instance->instance ? instance->ops->instance_warm(instance->instance, &why) : ET_OK;
+	bool is_scarce = status == ET_E_OUT_OF_RESOURCES || status == ET_E_MEMORY_ALLOCATION_FAILED ||
+			 status == ET_E_DELEGATE_MEMORY_ALLOCATION_FAILED;
+	return is_scarce ? et_fail(diag, status, "%s", why.text[0] ? why.text : et_status_text(status)) : ET_OK;
+}
+
+/* First the one that needs the largest workspace: while a workspace grows, the old one and the new one exist. */
+enum et_status et_plan_warm(struct et_plan *plan, uint32_t worker_index, struct et_diag *diag)
 {
 	const struct et_method_spec *spec = plan->spec;
+	const struct et_instruction_spec *largest = NULL;
+	enum et_status status = ET_OK;
 	if (!et_plan_is_prepared(plan, worker_index))
-		return;
+		return ET_OK;
 	for (uint32_t i = 0; i < spec->n_instructions; i++) {
 		const struct et_instruction_spec *call = &spec->instructions[i];
-		if (call->op != ET_OP_DELEGATE)
-			continue;
-		const struct et_plan_instance *instance = &plan->workers[worker_index].instances[call->index];
-		bool is_worth_it = has_fixed_sizes(spec, call) ||
-				   plan->delegates[call->index].info.instance_bytes <= ET_PLAN_WARM_BYTES;
-		if (instance->instance && instance->ops->instance_warm && is_worth_it)
-			instance->ops->instance_warm(instance->instance);
+		if (is_warmed(plan, call) && (!largest || plan->delegates[call->index].info.shared_bytes >
+								  plan->delegates[largest->index].info.shared_bytes))
+			largest = call;
 	}
+	if (largest)
+		status = warm(plan, worker_index, largest, diag);
+	for (uint32_t i = 0; i < spec->n_instructions && status == ET_OK; i++)
+		if (&spec->instructions[i] != largest && is_warmed(plan, &spec->instructions[i]))
+			status = warm(plan, worker_index, &spec->instructions[i], diag);
+	return status;
+}
+
+struct et_plan_need et_plan_estimate(const struct et_plan *plan, struct et_worker_threads *const *thread_sets,
+	bool is_largest)
+{
+	const struct et_method_spec *spec = plan->spec;
+	struct et_plan_need need = { 0 };
+	for (uint32_t i = 0; i < spec->n_delegates && thread_sets; i++) {
+		const struct et_plan_delegate *delegate = &plan->delegates[i];
+		if (delegate->model && !delegate->info.is_stateful && !delegate->info.is_per_run &&
+			thread_sets[delegate->backend])
+			et_add_up(&need.own, et_less(delegate->info.instance_bytes, delegate->info.shared_bytes));
+	}
+	for (uint32_t i = 0; i < spec->n_instructions && thread_sets; i++) {
+		const struct et_instruction_spec *call = &spec->instructions[i];
+		if (call->op != ET_OP_DELEGATE || !(is_largest || is_warmed(plan, call)))
+			continue;
+		const struct et_plan_delegate *delegate = &plan->delegates[call->index];
+		if (delegate->model && thread_sets[delegate->backend] && delegate->info.shared_bytes > need.shared)
+			need.shared = delegate->info.shared_bytes;
+	}
+	return need;
 }
 
 bool et_plan_is_prepared(const struct et_plan *plan, uint32_t worker_index)

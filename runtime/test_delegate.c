@@ -2,7 +2,8 @@
 /* Delegates: compiled once, contexts by slot or by Method, queues, and runs that end on another thread's word.
  * The test delegate adds its payload's first byte to each input element; the payload's letters say the rest:
  * 'a' asynchronous, 's' stateful (it adds up what it saw), 'g' on the second GPU, 'd' lets its payload go,
- * 'x' does not compile, 'c' makes no context, 'l' needs much memory for one. */
+ * 'x' does not compile, 'c' makes no context, 'l' needs much memory for one,
+ * 'm' lacks it when it is warmed, 'w' fails then for another reason. */
 #include "tests/support/method_rig.h"
 
 #include <setjmp.h>
@@ -98,9 +99,12 @@ static void instance_free(struct et_instance *instance)
 	free(instance);
 }
 
-static void instance_warm(struct et_instance *instance)
+static enum et_status instance_warm(struct et_instance *instance, struct et_diag *diag)
 {
 	n_warm++;
+	if (has(instance->model, 'm'))
+		return et_fail(diag, ET_E_DELEGATE_MEMORY_ALLOCATION_FAILED, "no memory for a workspace");
+	return has(instance->model, 'w') ? et_fail(diag, ET_E_INVALID_ARGUMENT, "no such sizes") : ET_OK;
 }
 
 static enum et_status instance_reset(struct et_instance *instance)
@@ -240,32 +244,42 @@ static void a_payload_is_compiled_once(void **state)
 }
 
 /* What every run will need is taken beforehand; what some may need, if it is little. */
-static void check_warm(const char *letters, uint8_t dynamism, int n)
+static void check_warm(const char *letters, uint8_t dynamism, int n, enum et_status expected)
 {
 	int z = mk_tensor(&mk,
 		&(struct mk_tensor){ MK_FP32, MK_SIZES(2), .arena = 1, .offset = 32, .dynamism = dynamism });
 	mk_call(&mk, delegate(letters), MK_ARGS(x, z));
 	rig_open(&rig, &mk);
-	et_plan_warm(rig.plan, 0); /* nothing is there yet */
+	assert_int_equal(et_plan_warm(rig.plan, 0, NULL), ET_OK); /* nothing is there yet */
 	assert_int_equal(n_warm, 0);
 	prepare(0);
-	et_plan_warm(rig.plan, 0);
+	assert_int_equal(et_plan_warm(rig.plan, 0, NULL), expected);
 	assert_int_equal(n_warm, n);
 }
 
 static void fixed_sizes_are_warmed(void **state)
 {
-	check_warm("5l", ET_STATIC, 1);
+	check_warm("5l", ET_STATIC, 1, ET_OK);
+}
+
+static void lack_of_memory_is_told(void **state)
+{
+	check_warm("5m", ET_STATIC, 1, ET_E_DELEGATE_MEMORY_ALLOCATION_FAILED);
+}
+
+static void other_failures_are_the_run_s(void **state)
+{
+	check_warm("5w", ET_STATIC, 1, ET_OK);
 }
 
 static void small_ones_are_warmed(void **state)
 {
-	check_warm("5", ET_DYNAMIC_BOUND, 1);
+	check_warm("5", ET_DYNAMIC_BOUND, 1, ET_OK);
 }
 
 static void large_ones_are_not_warmed(void **state)
 {
-	check_warm("5l", ET_DYNAMIC_BOUND, 0);
+	check_warm("5l", ET_DYNAMIC_BOUND, 0, ET_OK);
 }
 
 static void what_does_not_compile_says_why(void **state)
@@ -558,6 +572,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_payload_is_compiled_once),
 		TEST(fixed_sizes_are_warmed),
+		TEST(lack_of_memory_is_told),
+		TEST(other_failures_are_the_run_s),
 		TEST(small_ones_are_warmed),
 		TEST(large_ones_are_not_warmed),
 		TEST(what_does_not_compile_says_why),

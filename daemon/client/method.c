@@ -34,46 +34,9 @@ bool inf_refuse(struct inf_refusal *refusal, enum inf_status status, const char 
 
 /* --- charges -------------------------------------------------------------------------------------- */
 
-/* Charge the state of @method to its user. The first Method of a client's own program is charged, too, for what was
- * made of that program (decoded, packed, instances) and for one run on each worker: the program says how much that
- * is, and it may be any amount. The program's files were charged before, and each further run is charged while it
- * lasts (inf_binding_charge_frame). False and *refusal: nothing is charged. */
-static bool charge_method(struct inf_method *method, struct inf_refusal *refusal)
+static uint64_t more(uint64_t n, uint64_t than)
 {
-	struct inf_model *model = method->model;
-	struct inf_model_use all = { 0 };
-	char why[600];
-	if (model->is_uploaded && !model->n_methods)
-		all = inf_model_use(model);
-	all.n_file = 0;
-	uint64_t n_own = inf_model_total(&all), n_state = model->info->n_state_bytes, n;
-	if (method->first != method)
-		n_state -= model->info->n_shared_bytes;
-	if (!inf_repository_has_room_for_state(method->context->repository, model, n_state, why, sizeof(why)))
-		return inf_refuse(refusal, INF_RESOURCE_EXHAUSTED, "there is no room for the state of '%.80s': %s",
-			model->model, why);
-	if (__builtin_add_overflow(n_state, n_own, &n))
-		n = UINT64_MAX;
-	if (!inf_quota_charge(method->user, INF_QUOTA_BYTES, n)) {
-		inf_quota_explain(method->user, INF_QUOTA_BYTES, n, why, sizeof(why));
-		return inf_refuse(refusal, INF_RESOURCE_EXHAUSTED, "'%.80s' needs %" PRIu64 " bytes for %s; %s",
-			model->model, n,
-			!n_own    ? "its state"
-			: n_state ? "its state, what is made of it and its runs"
-				  : "what is made of it and its runs",
-			why);
-	}
-	method->n_state_bytes = n_state;
-	if (n_own)
-		model->n_charged = n_own;
-	return true;
-}
-
-static uint64_t take_charge(struct inf_model *model)
-{
-	uint64_t n = model->n_charged;
-	model->n_charged = 0;
-	return n;
+	return n > than ? n - than : 0;
 }
 
 /* The charge for a client's own program, or for a large state, until that memory is free. */
@@ -90,18 +53,81 @@ static void discharge_late(void *arg)
 	free(charge);
 }
 
-/* The last Method of a client's own program goes: keep @n_bytes charged until the program is freed, too. */
-static void discharge_with_model(struct inf_model *model, struct inf_quota_user *user, uint64_t n_bytes)
+bool inf_method_charge_load(struct inf_quota_user *user, struct inf_model *model, uint64_t n_bytes, char *why,
+	size_t room)
 {
-	struct late_charge *charge = n_bytes && !model->gone ? malloc(sizeof(*charge)) : NULL;
+	char limit[400];
+	struct late_charge *charge = malloc(sizeof(*charge));
 	if (!charge) {
-		inf_quota_discharge(user, INF_QUOTA_BYTES, n_bytes);
-		return;
+		inf_text(why, room, "the daemon is out of memory");
+		return false;
+	}
+	if (!inf_quota_charge(user, INF_QUOTA_BYTES, n_bytes)) {
+		inf_quota_explain(user, INF_QUOTA_BYTES, n_bytes, limit, sizeof(limit));
+		inf_text(why, room, "it needs %" PRIu64 " bytes for what is made of it and its runs; %s", n_bytes,
+			limit);
+		free(charge);
+		return false;
 	}
 	*charge = (struct late_charge){ user, n_bytes };
 	user->n_refs++;
 	model->gone = discharge_late;
 	model->gone_arg = charge;
+	return true;
+}
+
+/* A client's own program gets its first Method: it was charged as estimated, and is measured by now. False and
+ * *refusal: the charge is as it was. */
+static bool correct_charge(struct inf_model *model, struct inf_refusal *refusal)
+{
+	struct late_charge *charge = model->gone_arg;
+	struct inf_model_use all = inf_model_use(model);
+	char why[600];
+	all.n_file = 0;
+	uint64_t n = inf_model_total(&all);
+	if (!inf_quota_charge(charge->user, INF_QUOTA_BYTES, more(n, charge->n_bytes))) {
+		inf_quota_explain(charge->user, INF_QUOTA_BYTES, more(n, charge->n_bytes), why, sizeof(why));
+		return inf_refuse(refusal, INF_RESOURCE_EXHAUSTED,
+			"'%.80s' needs %" PRIu64 " bytes for what is made of it and its runs; %s", model->model, n,
+			why);
+	}
+	inf_quota_discharge(charge->user, INF_QUOTA_BYTES, more(charge->n_bytes, n));
+	charge->n_bytes = n;
+	return true;
+}
+
+/* Charge the state of @method to its user. A client's own program was charged before (inf_method_charge_load), for
+ * what is made of it (decoded, packed, instances) and for one run on each worker; its files were, too, and each further
+ * run is charged while it lasts (inf_binding_charge_frame). False and *refusal: nothing more is charged. */
+static bool charge_method(struct inf_method *method, struct inf_refusal *refusal)
+{
+	struct inf_model *model = method->model;
+	char why[600];
+	uint64_t n_state = model->info->n_state_bytes;
+	if (method->first != method)
+		n_state -= model->info->n_shared_bytes;
+	if (!inf_repository_has_room_for_state(method->context->repository, model, n_state, why, sizeof(why)))
+		return inf_refuse(refusal, INF_RESOURCE_EXHAUSTED, "there is no room for the state of '%.80s': %s",
+			model->model, why);
+	if (model->gone && !model->n_methods && !correct_charge(model, refusal))
+		return false;
+	if (!inf_quota_charge(method->user, INF_QUOTA_BYTES, n_state)) {
+		inf_quota_explain(method->user, INF_QUOTA_BYTES, n_state, why, sizeof(why));
+		return inf_refuse(refusal, INF_RESOURCE_EXHAUSTED, "'%.80s' needs %" PRIu64 " bytes for its state; %s",
+			model->model, n_state, why);
+	}
+	method->n_state_bytes = n_state;
+	return true;
+}
+
+/* The last Method of a client's own program goes: keep @n_bytes charged until the program is freed, too. */
+static void discharge_with_model(struct inf_model *model, struct inf_quota_user *user, uint64_t n_bytes)
+{
+	struct late_charge *charge = model->gone ? model->gone_arg : NULL;
+	if (charge && charge->user == user)
+		charge->n_bytes += n_bytes;
+	else
+		inf_quota_discharge(user, INF_QUOTA_BYTES, n_bytes);
 }
 
 /* Whether a Method of @model can share the state of @first; else *refusal. */
@@ -201,18 +227,13 @@ struct inf_method *inf_method_unref(struct inf_method *method)
 	if (model->n_methods)
 		inf_quota_discharge(method->user, INF_QUOTA_BYTES, method->n_uploaded_bytes);
 	else
-		discharge_with_model(model, method->user, method->n_uploaded_bytes + take_charge(model));
+		discharge_with_model(model, method->user, method->n_uploaded_bytes);
 	inf_repository_method_gone(method->context->repository, model);
 	inf_model_unref(model);
 	inf_quota_discharge(method->user, INF_QUOTA_METHODS, 1);
 	inf_quota_user_unref(method->user);
 	free(method);
 	return NULL;
-}
-
-static uint64_t more(uint64_t n, uint64_t than)
-{
-	return n > than ? n - than : 0;
 }
 
 /* --- moving --------------------------------------------------------------------------------------- */

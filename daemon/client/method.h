@@ -50,9 +50,13 @@ struct inf_refusal {
 bool inf_refuse(struct inf_refusal *refusal, enum inf_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* A client's own program is about to get its instances: charge @user for @n_bytes, all that @model takes but its files,
+ * until that memory is free. False with a sentence in @why, of @room bytes. */
+bool inf_method_charge_load(struct inf_quota_user *user, struct inf_model *model, uint64_t n_bytes, char *why,
+	size_t room);
 /* A Method of @model, which must be READY. It has no state yet: call inf_method_make_state before anything else.
  * @user is charged already for the Method and its files (@n_uploaded_bytes); this call charges the state and, for
- * the first Method of a client's own program, what was made of that program and its runs. On success the Method
+ * the first Method of a client's own program, corrects what inf_method_charge_load has charged. On success the Method
  * owns those charges and a reference to @user. NULL and *ret_refusal otherwise: the earlier charges and the
  * reference stay the caller's. @with: NULL, or a Method of the same connection and file whose state the new one
  * shares; it is referenced. */

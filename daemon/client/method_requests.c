@@ -121,6 +121,12 @@ static void method_opened(struct inf_open *open, enum inf_status status, const c
 	inf_helper_post_for_user(s->context->helper, &p->work, p->user);
 }
 
+/* A client's own program is about to get its instances. */
+static bool charge_load(struct inf_open *open, struct inf_model *model, uint64_t n_bytes, char *why, size_t room)
+{
+	return inf_method_charge_load(ET_CONTAINER_OF(open, struct inf_pending, open)->user, model, n_bytes, why, room);
+}
+
 /* Stat @fd without asking its file system: the client may run that file system itself and never answer, and this is
  * the loop thread. The values may be out of date; the helper checks them when it reads the file. */
 static bool check_file(int fd, struct stat *ret_st)
@@ -235,6 +241,11 @@ void inf_method_request_open(struct inf_session *s, const struct inf_request *r,
 	p->user->n_refs++; /* for the new Method */
 	p->has_charge = true;
 	p->n_charged_bytes = n_bytes;
+	open.charge = charge_load;
+	if (n_fds || (open.beside && open.beside->is_uploaded)) {
+		open.max_bytes = inf_quota_free(s->user, INF_QUOTA_BYTES);
+		open.max_bytes += !open.max_bytes; /* 0 would be any number */
+	}
 	p->n_charged_fds = n_fds;
 	p->wants_backend = m->backend[0];
 	if (with) {

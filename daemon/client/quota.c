@@ -12,6 +12,7 @@
  * each request would begin each time as a user who has had no share of the queues yet. */
 #include "daemon/client/quota.h"
 #include "daemon/base/text.h"
+#include "runtime/base/checked.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -260,6 +261,13 @@ bool inf_quota_charge(struct inf_quota_user *user, enum inf_quota_kind kind, uin
 		atomic_fetch_add_explicit(&user->total->used[kind], n, memory_order_relaxed);
 	atomic_fetch_add_explicit(&user->used[kind], n, memory_order_relaxed);
 	return true;
+}
+
+uint64_t inf_quota_free(const struct inf_quota_user *user, enum inf_quota_kind kind)
+{
+	uint64_t n = et_less(user->limits[kind], get(&user->used[kind]));
+	uint64_t rest = is_in_total(kind) ? et_less(user->total->max[kind], get(&user->total->used[kind])) : n;
+	return rest < n ? rest : n;
 }
 
 void inf_quota_discharge(struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n)

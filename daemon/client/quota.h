@@ -115,6 +115,8 @@ struct inf_quota_user *inf_quota_user_unref(struct inf_quota_user *user);
 /* False: that would exceed the limit; nothing is charged. Loop thread. */
 bool inf_quota_charge(struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n);
 /* The opposite. Any thread. */
+/* How much more of it the user may be charged now. */
+uint64_t inf_quota_free(const struct inf_quota_user *user, enum inf_quota_kind kind);
 void inf_quota_discharge(struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n);
 
 /* Several charges at once: all of them, or none and a sentence in @why, of @room bytes. Loop thread. */

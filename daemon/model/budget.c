@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The memory budget: whether a model fits into the memory that the administrator gives all models.
  *
- * A load is checked twice: when its Plan is made, with the sizes known by then, and when the first workers have
- * made their instances, with the measured sizes, because no delegate can say them before (XNNPACK plans its
- * workspace as it goes). The delegates are asked each time for the memory that the workers' threads have now. It
- * may grow later, with the sizes that clients bring; then models without Methods are unloaded.
+ * A load is checked twice: when its Plan is made, with what the delegates estimate for the first instances, and when
+ * the first workers have made these, with the measured sizes. The delegates are asked each time for the memory that the
+ * workers' threads have now. It may grow later, with the sizes that clients bring; then models without Methods are
+ * unloaded. An estimate may be wrong, and a client may bring any sizes, so delegates allocate for instances under a
+ * limit: what the budget leaves, and no more than the machine has beside a reserve.
  *
  * Memory counts until it is really free: that of a model being unloaded until the helper has freed it, that of an
  * UNLOADED model until its last Method is closed. A load that finds too little waits for memory that is being
@@ -14,6 +15,7 @@
 #include "daemon/model/repository_internal.h"
 #include "daemon/base/text.h"
 #include "runtime/base/checked.h"
+#include "runtime/platform/platform.h"
 
 #include <stdatomic.h>
 
@@ -49,6 +51,7 @@ struct usage {
 	uint64_t unused;  /* of models that could be unloaded */
 	uint64_t workers; /* of the workers' threads, for no particular model */
 	uint64_t held;    /* of all other models but the one that asks */
+	uint64_t apart;   /* of models that can't be unloaded, all but their instances */
 	struct holder {
 		const struct inf_model *model;
 		uint64_t n;
@@ -80,7 +83,7 @@ static uint64_t workers_own(const struct inf_repository *r, uint64_t n_known)
 static void measure(const struct inf_repository *r, const struct inf_model *asking, struct usage *ret_usage)
 {
 	const struct et_list_node *const lists[] = { &r->models, &r->unloaded };
-	struct usage usage = { .used = r->n_leaving, .leaving = r->n_leaving };
+	struct usage usage = { .used = r->n_leaving, .leaving = r->n_leaving, .apart = r->n_leaving };
 	uint64_t n_instances = 0;
 	for (int i = 0; i < 2; i++)
 		for (struct et_list_node *node = lists[i]->next; node != lists[i]; node = node->next) {
@@ -89,6 +92,7 @@ static void measure(const struct inf_repository *r, const struct inf_model *aski
 			uint64_t n = inf_model_total(&use);
 			et_add_up(&usage.used, n);
 			et_add_up(&n_instances, use.n_instances);
+			et_add_up(&usage.apart, n - use.n_instances);
 			bool is_stuck = is_held_up(r, s);
 			if (is_leaving(s) && !is_stuck) {
 				et_add_up(&usage.leaving, n);
@@ -99,10 +103,12 @@ static void measure(const struct inf_repository *r, const struct inf_model *aski
 				et_add_up(&usage.held_up, n);
 				is_unused = false;
 			}
-			if (is_unused)
+			if (is_unused) {
 				et_add_up(&usage.unused, n);
-			else if (s != asking || !inf_model_is_loading(s))
+				usage.apart -= n - use.n_instances;
+			} else if (s != asking || !inf_model_is_loading(s)) {
 				note_holder(&usage, s, n);
+			}
 			if (is_unused && (!usage.oldest || s->last_used_ns < usage.oldest->last_used_ns))
 				usage.oldest = s;
 		}
@@ -174,6 +180,51 @@ static void write_holders(char *to, size_t room, const struct usage *usage)
 		write_part(to + n, room - n, "; workspaces of the workers ", "", "", usage->workers);
 }
 
+void inf_repository_limit_instances(struct inf_repository *r)
+{
+	uint64_t budget = r->o.config->memory_budget, max = inf_queues_threads_bytes(r->o.queues);
+	et_add_up(&max, et_platform_memory_room());
+	if (budget) {
+		struct usage now;
+		measure(r, NULL, &now);
+		uint64_t rest = et_less(budget, now.apart);
+		max = rest < max ? rest : max;
+	}
+	for (size_t i = 0; i < r->o.registry->n_backends; i++) {
+		const struct et_backend_entry *entry = &r->o.registry->backends[i];
+		if (entry->ops->limit_memory)
+			entry->ops->limit_memory(entry->backend, max);
+	}
+}
+
+uint64_t inf_repository_room(const struct inf_repository *r)
+{
+	uint64_t budget = r->o.config->memory_budget, n = et_platform_memory_room();
+	if (!budget)
+		return n;
+	struct usage now;
+	measure(r, NULL, &now);
+	uint64_t rest = et_less(budget, et_less(now.used - now.leaving, now.unused));
+	return rest < n ? rest : n;
+}
+
+bool inf_repository_machine_has_room(const struct inf_repository *r, const struct inf_model_use *needs, char *reason,
+	size_t room)
+{
+	/* frames are made when runs need them */
+	uint32_t n_workers = inf_queues_n_workers(r->o.queues);
+	struct inf_model_use first = { .n_instances = needs->n_instances, .n_frames = needs->n_frames / n_workers };
+	uint64_t n_free = et_platform_memory_room();
+	char needed[160], has[24];
+	if (inf_model_total(&first) <= n_free)
+		return true;
+	write_needs(needed, sizeof(needed), &first);
+	write_size(has, sizeof(has), n_free);
+	inf_text(reason, room, "it needs %s for its first run, %s of the machine's memory are free beside the reserve",
+		needed, has);
+	return false;
+}
+
 enum inf_room inf_repository_make_room(struct inf_repository *r, const struct inf_model *asking,
 	const struct inf_model_use *needs, bool is_counted, char *reason, size_t room)
 {
@@ -214,7 +265,9 @@ enum inf_room inf_repository_make_room(struct inf_repository *r, const struct in
 bool inf_repository_has_room(void *self, const struct inf_model *model, char *reason, size_t room)
 {
 	struct inf_model_use needs = inf_model_use(model);
-	return inf_repository_make_room(self, model, &needs, true, reason, room) != INF_ROOM_NEVER;
+	bool has_room = inf_repository_make_room(self, model, &needs, true, reason, room) != INF_ROOM_NEVER;
+	inf_repository_limit_instances(self);
+	return has_room;
 }
 
 bool inf_repository_has_room_for_state(struct inf_repository *r, const struct inf_model *model, uint64_t n_bytes,
@@ -229,4 +282,5 @@ void inf_repository_shrink(struct inf_repository *r)
 	const struct inf_model_use nothing = { 0 };
 	char reason[8];
 	inf_repository_make_room(r, NULL, &nothing, false, reason, sizeof(reason));
+	inf_repository_limit_instances(r);
 }

@@ -25,6 +25,7 @@ struct load {
 	enum et_status status;
 	struct et_diag diag;
 	struct inf_config_model_options options; /* of the model */
+	uint64_t max_bytes;                      /* that the Plan may take */
 };
 
 static void load_run(struct inf_work *work)
@@ -32,8 +33,15 @@ static void load_run(struct inf_work *work)
 	struct load *load = ET_CONTAINER_OF(work, struct load, work);
 	struct et_option items[INF_CONFIG_MODEL_OPTIONS_MAX];
 	struct et_options options = inf_model_options(&load->options, items);
+	et_platform_limit_heap(load->max_bytes);
 	load->status = et_plan_new(&load->plan, load->program, load->model->method, load->repository->o.registry,
 		&options, inf_queues_n_plan_workers(load->repository->o.queues), et_platform_allocator(), &load->diag);
+	if (et_platform_limit_heap(UINT64_MAX) && load->status != ET_OK) {
+		load->diag.text[0] = '\0';
+		load->status = et_fail(&load->diag, ET_E_OUT_OF_RESOURCES,
+			"what is made of it takes more than the %llu KiB that are free for it",
+			(unsigned long long)(load->max_bytes >> 10));
+	}
 }
 
 static void fail(struct load *load, const char *reason)
@@ -44,15 +52,30 @@ static void fail(struct load *load, const char *reason)
 	free(load);
 }
 
+/* Whether the client whose own program @s is pays for it: charged once, though the load may wait and come back. */
+static bool is_charged(struct inf_repository *r, struct inf_model *s, const struct inf_model_use *needs, char *reason,
+	size_t room)
+{
+	struct inf_model_use made = *needs;
+	made.n_file = 0;
+	return !s->is_uploaded || s->gone || inf_opens_charge(r, s, inf_model_total(&made), reason, room);
+}
+
 /* There is a Plan: prepare it if there is room, wait if there will be room, else fail. */
 static void prepare_or_wait(struct load *load)
 {
 	struct inf_repository *r = load->repository;
 	struct inf_model *s = load->model;
 	char reason[sizeof(s->reason)];
-	struct inf_model_use needs = inf_model_estimate_use(r->o.queues, load->program, load->plan, &s->data);
-	switch (inf_repository_make_room(r, s, &needs, false, reason, sizeof(reason))) {
+	struct inf_model_use needs = inf_model_estimate_use(r->o.queues, load->program, load->plan, &s->data,
+		s->is_uploaded);
+	enum inf_room has_room = INF_ROOM_NEVER;
+	if (is_charged(r, s, &needs, reason, sizeof(reason)) &&
+		inf_repository_machine_has_room(r, &needs, reason, sizeof(reason)))
+		has_room = inf_repository_make_room(r, s, &needs, false, reason, sizeof(reason));
+	switch (has_room) {
 	case INF_ROOM:
+		inf_repository_limit_instances(r);
 		inf_model_prepare(s, load->program, load->plan);
 		inf_model_unref(s);
 		free(load);
@@ -136,6 +159,7 @@ struct inf_model *inf_load_start(struct inf_open_state *state, const struct inf_
 	load->model = inf_model_ref(s);
 	load->program = et_program_ref(find_program(state, v));
 	load->options = state->options;
+	load->max_bytes = state->max_bytes;
 	r->n_busy++;
 	inf_open_post(state, &load->work);
 	return s;

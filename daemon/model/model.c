@@ -3,10 +3,15 @@
  *
  * A worker makes and releases the instances of its own threads, in one task each, which tells the loop when it
  * ends. READY waits for one worker of each queue only: the other workers may be in a run that takes long or never
- * ends. One is enough, because a worker does its tasks before it takes a request, so it always has the instances
- * before the first request reaches it. Nothing here waits: UNLOADING takes back the tasks that no worker has begun,
- * and becomes UNLOADED when the count of requests in flight and the count of tasks have both reached zero,
- * whichever is last.
+ * ends.
+ *
+ * Instances are made by one worker after the other, so that the memory of each is known and has been found to fit
+ * before the next one is made. All workers get their task; the first that comes to it becomes the maker, and the
+ * others give theirs back (postponed) without waiting. When the maker has ended, the loop posts those again. A worker
+ * that takes a request before its turn makes its instances for that request (inf_model_prepare_worker).
+ *
+ * Nothing here waits: UNLOADING takes back the tasks that no worker has begun, and becomes UNLOADED when the count of
+ * requests in flight and the count of tasks have both reached zero, whichever is last.
  *
  * What must always be true: the Plan is freed only after every worker has released its instances; there are never
  * more frames than requests that have begun, nor more than workers when these have ended; requests of a model that
@@ -143,8 +148,12 @@ static enum et_status make_instances(struct inf_model *s, uint32_t worker_index,
 	struct et_worker_threads *const *thread_sets, struct et_diag *diag)
 {
 	enum et_status status = et_plan_prepare(s->plan, worker_index, thread_sets, diag);
-	if (status == ET_OK) /* now, or the first request on each further worker would wait while it gets its memory */
-		et_plan_warm(s->plan, worker_index);
+	if (status != ET_OK)
+		return status;
+	/* now, or the first request on each further worker would wait while it gets its memory */
+	status = et_plan_warm(s->plan, worker_index, diag);
+	if (status != ET_OK)
+		et_plan_release(s->plan, worker_index);
 	return status;
 }
 
@@ -160,32 +169,71 @@ static uint64_t growth(const struct inf_worker *worker, uint64_t before)
 	return now > before ? now - before : 0;
 }
 
+/* Make the worker's instances, and note what they take. */
+static void prepare(struct inf_model_task *task, struct inf_worker *worker)
+{
+	struct inf_model *s = task->model;
+	/* A Plan without instances does not make the worker's threads grow: growth seen meanwhile is another
+	 * model's. */
+	bool can_grow = needs_instances(worker, s->plan);
+	uint64_t before = can_grow ? inf_worker_threads_bytes(worker) : 0;
+	task->status = make_instances(s, worker->single_core.worker_index, worker->single_core_thread_sets,
+		&task->diag);
+	task->n_single_core_bytes = can_grow ? growth(worker, before) : 0;
+	if (task->status == ET_OK && worker->all_cores_thread_sets)
+		task->status = make_instances(s, worker->all_cores.worker_index, worker->all_cores_thread_sets,
+			&task->diag);
+	task->n_bytes = can_grow ? growth(worker, before) : 0;
+	/* release: pairs with the acquire in is_done, which then reads the status */
+	atomic_store_explicit(&task->is_done, true, memory_order_release);
+}
+
+static void release(const struct inf_model *s, const struct inf_worker *worker)
+{
+	et_plan_release(s->plan, worker->single_core.worker_index);
+	if (worker->all_cores_thread_sets)
+		et_plan_release(s->plan, worker->all_cores.worker_index);
+}
+
+/* Whoever claims a task does it, or counts it as done. */
+static bool claim(struct inf_model_task *task)
+{
+	bool has_begun = false;
+	return atomic_compare_exchange_strong(&task->has_begun, &has_begun, true);
+}
+
+/* The worker's part of a PREPARE. */
+static void run_prepare(struct inf_model_task *task, struct inf_worker *worker)
+{
+	struct inf_model *s = task->model;
+	bool is_free = false;
+	if (!claim(task)) /* this worker did it already, for a request */
+		return;
+	if (!needs_instances(worker, s->plan)) {
+		prepare(task, worker);
+	} else if (atomic_compare_exchange_strong(&s->has_maker, &is_free, true)) {
+		prepare(task, worker);
+		atomic_store(&s->has_maker, false);
+	} else {
+		atomic_store(&task->has_begun, false);
+		/* release: pairs with the acquire in post_postponed */
+		atomic_store_explicit(&task->is_postponed, true, memory_order_release);
+	}
+}
+
 static void run_task(struct inf_task *base, struct inf_worker *worker)
 {
 	struct inf_model_task *task = ET_CONTAINER_OF(base, struct inf_model_task, task);
 	struct inf_model *s = task->model;
 	const struct inf_model_events events = *s->events;
 	bool is_release = s->task_kind == INF_MODEL_TASK_RELEASE;
-	atomic_store_explicit(&task->has_begun, true, memory_order_relaxed);
 	if (is_release) {
-		et_plan_release(s->plan, worker->single_core.worker_index);
-		if (worker->all_cores_thread_sets)
-			et_plan_release(s->plan, worker->all_cores.worker_index);
+		atomic_store_explicit(&task->has_begun, true, memory_order_relaxed);
+		release(s, worker);
+		atomic_store_explicit(&task->is_done, true, memory_order_release);
 	} else {
-		/* A Plan without instances does not make the worker's threads grow: growth seen meanwhile is
-		 * another model's. */
-		bool can_grow = needs_instances(worker, s->plan);
-		uint64_t before = can_grow ? inf_worker_threads_bytes(worker) : 0;
-		task->status = make_instances(s, worker->single_core.worker_index, worker->single_core_thread_sets,
-			&task->diag);
-		task->n_single_core_bytes = can_grow ? growth(worker, before) : 0;
-		if (task->status == ET_OK && worker->all_cores_thread_sets)
-			task->status = make_instances(s, worker->all_cores.worker_index, worker->all_cores_thread_sets,
-				&task->diag);
-		task->n_bytes = can_grow ? growth(worker, before) : 0;
+		run_prepare(task, worker);
 	}
-	/* release: pairs with the acquire in is_done, which then reads the status */
-	atomic_store_explicit(&task->is_done, true, memory_order_release);
 	/* release: pairs with the acquire in inf_model_poll, after which the loop may free everything */
 	if (atomic_fetch_sub_explicit(&s->n_tasks_left, 1, memory_order_acq_rel) == 1 || !is_release)
 		events.notify(events.notify_self);
@@ -225,16 +273,40 @@ static void post_tasks(struct inf_model *s, enum inf_model_task_kind kind)
 		}
 }
 
-/* Tasks that no worker has begun count as done. */
+/* Post the tasks again that came back because another worker made its instances. False: there are none. */
+static bool post_postponed(struct inf_model *s)
+{
+	uint32_t task_index = 0;
+	bool is_any = false;
+	if (s->task_kind != INF_MODEL_TASK_PREPARE || atomic_load(&s->has_maker))
+		return false; /* the maker will notify */
+	for (uint32_t q = 0; q < s->queues->n; q++)
+		for (uint32_t i = 0; i < inf_pool_n_workers(s->queues->pools[q]); i++, task_index++) {
+			struct inf_model_task *task = &s->tasks[task_index];
+			/* acquire: pairs with the release in run_prepare */
+			if (!atomic_load_explicit(&task->is_postponed, memory_order_acquire))
+				continue;
+			is_any = true;
+			atomic_store_explicit(&task->is_postponed, false, memory_order_relaxed);
+			atomic_fetch_add_explicit(&s->n_tasks_left, 1, memory_order_relaxed);
+			inf_pool_post(s->queues->pools[q], i, &task->task);
+		}
+	return is_any;
+}
+
+/* Tasks that no worker has begun count as done. Those that were postponed stay with nobody. */
 static void take_tasks_back(struct inf_model *s)
 {
 	uint32_t task_index = 0;
 	for (uint32_t q = 0; q < s->queues->n; q++)
-		for (uint32_t i = 0; i < inf_pool_n_workers(s->queues->pools[q]); i++, task_index++)
-			if (inf_pool_take_back(s->queues->pools[q], i, &s->tasks[task_index].task)) {
-				atomic_store_explicit(&s->tasks[task_index].is_done, true, memory_order_relaxed);
+		for (uint32_t i = 0; i < inf_pool_n_workers(s->queues->pools[q]); i++, task_index++) {
+			struct inf_model_task *task = &s->tasks[task_index];
+			if (inf_pool_take_back(s->queues->pools[q], i, &task->task)) {
+				if (claim(task))
+					atomic_store_explicit(&task->is_done, true, memory_order_relaxed);
 				atomic_fetch_sub_explicit(&s->n_tasks_left, 1, memory_order_relaxed);
 			}
+		}
 }
 
 bool inf_model_needs_worker(const struct inf_model *s, uint32_t queue, uint32_t worker)
@@ -259,12 +331,30 @@ void inf_model_prepare(struct inf_model *s, struct et_program *program, struct e
 	post_tasks(s, INF_MODEL_TASK_PREPARE);
 }
 
+static const char *reason_of(const struct inf_model_task *task)
+{
+	return task->diag.text[0] ? task->diag.text : et_status_text(task->status);
+}
+
+static struct inf_model_task *task_of(const struct inf_model *s, const struct inf_worker *worker)
+{
+	uint32_t task_index = worker->index;
+	for (uint32_t q = 0; s->queues->pools[q] != worker->pool; q++)
+		task_index += inf_pool_n_workers(s->queues->pools[q]);
+	return &s->tasks[task_index];
+}
+
 enum et_status inf_model_prepare_worker(struct inf_model *s, struct inf_worker *worker, bool is_all_cores,
 	struct et_diag *diag)
 {
 	uint32_t worker_index = is_all_cores ? worker->all_cores.worker_index : worker->single_core.worker_index;
 	if (et_plan_is_prepared(s->plan, worker_index))
 		return ET_OK;
+	struct inf_model_task *task = task_of(s, worker);
+	if (claim(task)) { /* before its turn */
+		prepare(task, worker);
+		return task->status ? et_fail(diag, task->status, "%s", reason_of(task)) : ET_OK;
+	}
 	return make_instances(s, worker_index,
 		is_all_cores ? worker->all_cores_thread_sets : worker->single_core_thread_sets, diag);
 }
@@ -299,11 +389,6 @@ static bool may_be_quick(const struct inf_model *s)
 			return false;
 	return s->backend && strcmp(s->backend, "portable") == 0 && s->info->n_most_steps <= MAX_QUICK_STEPS &&
 	       n_copied <= MAX_QUICK_COPY;
-}
-
-static const char *reason_of(const struct inf_model_task *task)
-{
-	return task->diag.text[0] ? task->diag.text : et_status_text(task->status);
 }
 
 static bool is_transient(const struct inf_model_task *task)
@@ -352,7 +437,7 @@ static enum progress check_tasks(struct inf_model *s)
 static void warn_of_unprepared_workers(const struct inf_model *s)
 {
 	for (uint32_t i = 0; i < inf_queues_n_workers(s->queues); i++)
-		if (s->tasks[i].status != ET_OK)
+		if (is_done(&s->tasks[i]) && s->tasks[i].status != ET_OK)
 			et_logf(s->log, ET_LOG_WARNING,
 				"model %s: a worker could not prepare it and tries again when a request comes to "
 				"it: %s",
@@ -381,11 +466,15 @@ static void poll_loading(struct inf_model *s)
 			s->stats.may_be_quick = may_be_quick(s);
 			inf_model_set_state(s, INF_MODEL_READY);
 			s->events->loaded(s->events->self, s);
+			if (s->state == INF_MODEL_READY)
+				post_postponed(s);
 			return;
 		}
 		if (progress == PROGRESS_FAILED) {
 			inf_model_set_state(s, INF_MODEL_FAILING);
 			take_tasks_back(s);
+		} else {
+			post_postponed(s);
 		}
 	}
 	/* acquire: pairs with the release in run_task */
@@ -414,7 +503,8 @@ void inf_model_poll(struct inf_model *s)
 	}
 	if (s->task_kind != INF_MODEL_TASK_NONE) {
 		/* acquire: pairs with the release in run_task */
-		if (atomic_load_explicit(&s->n_tasks_left, memory_order_acquire))
+		if ((inf_model_is_loaded(s) && post_postponed(s)) ||
+			atomic_load_explicit(&s->n_tasks_left, memory_order_acquire))
 			return;
 		is_released = s->task_kind == INF_MODEL_TASK_RELEASE;
 		s->task_kind = INF_MODEL_TASK_NONE;

@@ -103,12 +103,15 @@ struct inf_model {
 		struct inf_model *model;
 		struct et_diag diag;
 		enum et_status status;
-		_Atomic(bool) has_begun, is_done;
+		_Atomic(bool) has_begun; /* it belongs to who has set this */
+		_Atomic(bool) is_done;
+		_Atomic(bool) is_postponed; /* PREPARE: the loop posts it again when there is no maker */
 		/* Memory of its worker's instances: all of them, and those one core wide. Read when the task is
 		 * done. */
 		uint64_t n_bytes, n_single_core_bytes;
 	} *tasks;
 	enum inf_model_task_kind task_kind; /* constant while a task is left, so that workers may read it */
+	_Atomic(bool) has_maker;            /* a worker does its PREPARE task; others postpone theirs */
 	/* Tasks that have not ended. The last one to end calls events->notify; each PREPARE task does so, too. */
 	_Atomic(uint32_t) n_tasks_left;
 
@@ -137,11 +140,9 @@ struct inf_model {
 	/* The number of the last look at the folder (see open.c) that told whether its files are there, and of
 	 * the last one that told which version is the newest. */
 	uint64_t scan, newest_scan;
-	/* Called with gone_arg when the memory is free: returns the charge that the last Method of an uploaded
-	 * program left. */
+	/* Called with gone_arg when the memory is free: returns what the user is charged for an uploaded program. */
 	void (*gone)(void *arg);
 	void *gone_arg;
-	uint64_t n_charged;          /* bytes charged to the user who uploaded it: all but its files and states */
 	_Atomic(uint32_t) n_covered; /* requests in flight whose frames that charge pays for */
 	uint32_t n_methods;
 	uint32_t n_sharing;          /* of those, Methods that share the state of another one */
@@ -184,7 +185,7 @@ bool inf_model_needs_worker(const struct inf_model *model, uint32_t queue, uint3
 void inf_model_poll(struct inf_model *model);
 /* Make the worker's instances of the model if it has none, for one core or for all cores. Call it before each segment
  * of a run, on the worker's thread. Usually there is nothing to do, because the worker has prepared the model already.
- * A worker that lacked the memory for that tries again here. */
+ * A worker whose turn has not come does it here, and one that lacked the memory for it tries again. */
 enum et_status inf_model_prepare_worker(struct inf_model *model, struct inf_worker *worker, bool is_all_cores,
 	struct et_diag *diag);
 
@@ -207,9 +208,10 @@ struct inf_model_use {
 	uint64_t n_states;    /* of its Methods; buffers that Methods share count once */
 };
 struct inf_model_use inf_model_use(const struct inf_model *model);
-/* What @program and @plan with @data will use, without the instances: their size is not known before they are made. */
+/* What @program and @plan with @data will use. Its instances are those that are made first, on one worker of each
+ * queue; if @is_uploaded, those of all workers, for the largest sizes. */
 struct inf_model_use inf_model_estimate_use(const struct inf_queues *queues, const struct et_program *program,
-	const struct et_plan *plan, const struct inf_data_ids *data);
+	const struct et_plan *plan, const struct inf_data_ids *data, bool is_uploaded);
 /* The sum of all parts; UINT64_MAX where it overflows. */
 uint64_t inf_model_total(const struct inf_model_use *use);
 uint64_t inf_model_memory(const struct inf_model *model);

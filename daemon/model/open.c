@@ -235,6 +235,17 @@ static void choose(struct inf_open_state *state)
 	give_up(state);
 }
 
+bool inf_opens_charge(struct inf_repository *r, struct inf_model *model, uint64_t n_bytes, char *why, size_t room)
+{
+	for (struct et_list_node *node = r->opens.next; node != &r->opens; node = node->next) {
+		struct inf_open_state *state = ET_CONTAINER_OF(node, struct inf_open_state, node);
+		if (state->awaiting == model)
+			return !state->open->charge || state->open->charge(state->open, model, n_bytes, why, room);
+	}
+	inf_text(why, room, "no client waits for it any more");
+	return false;
+}
+
 void inf_opens_model_loaded(void *self, struct inf_model *model)
 {
 	struct inf_repository *r = self;
@@ -300,7 +311,9 @@ static void scan_run(struct inf_work *work)
 	state->scan = atomic_fetch_add_explicit(&state->repository->n_looks, 1, memory_order_relaxed) + 1;
 	if (!state->is_uploaded)
 		inf_variants_find(&state->variants, state->folder, state->model, state->version);
+	et_platform_limit_heap(state->max_bytes);
 	inf_variants_inspect(&state->variants, &options);
+	et_platform_limit_heap(UINT64_MAX);
 	close_own_files(state);
 }
 
@@ -513,9 +526,20 @@ const void *inf_scan_turn(const char *model)
 	return (const void *)(hash | 1); /* odd: not the address of a user */
 }
 
+/* There is always room to decode a small program, so that it is refused for what it takes as a whole. */
+static void set_max_bytes(struct inf_open_state *state)
+{
+	enum { LEAST = 1 << 20 };
+	state->max_bytes = inf_repository_room(state->repository);
+	if (state->open->max_bytes && state->open->max_bytes < state->max_bytes)
+		state->max_bytes = state->open->max_bytes;
+	state->max_bytes = state->max_bytes > LEAST ? state->max_bytes : LEAST;
+}
+
 static void begin_scan(struct inf_open_state *state)
 {
 	struct inf_repository *r = state->repository;
+	set_max_bytes(state);
 	state->memory_budget = r->o.config->memory_budget;
 	inf_text(state->cache_dir, sizeof(state->cache_dir), "%s", r->o.config->cache);
 	inf_text(state->folder, sizeof(state->folder), "%s", r->o.config->models);
@@ -541,6 +565,7 @@ void inf_repository_open(struct inf_repository *r, struct inf_open *open)
 	} else if (open->beside ? !take_beside(state, open->beside) : open->fd >= 0 && !take_own_files(state, open)) {
 		finish(state, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory", NULL);
 	} else if (open->beside) {
+		set_max_bytes(state);
 		choose(state);
 	} else if (open->fd >= 0 || !is_answered_at_once(state, open->must_scan)) {
 		begin_scan(state);

@@ -43,6 +43,13 @@ struct inf_open {
 	uint64_t tenant;         /* the user who uploaded fd, see et_source; 0 for a model of the folder */
 	uint64_t process_memory; /* of the process for that user's programs, in bytes; 0: any amount */
 	bool must_scan;          /* look at the model's files and backends even if a READY model matches */
+	/* Of a client's own program: the bytes that its user may still be charged; 0: any number. What is decoded and
+	 * compiled takes no more. */
+	uint64_t max_bytes;
+	/* Charge the user who asks for @model, before its instances are made, with the @n_bytes that it takes besides
+	 * its files. False with a sentence in @why, of @room bytes; else model->gone will give them back. NULL: nobody
+	 * is charged. */
+	bool (*charge)(struct inf_open *open, struct inf_model *model, uint64_t n_bytes, char *why, size_t room);
 	/* Open another method of this model's Program, even if its files are gone: the folder is not looked at. The
 	 * model is loaded; model, version and backend are its own, fd is -1. The caller keeps it until done is
 	 * called. NULL: none. */

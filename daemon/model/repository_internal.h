@@ -38,6 +38,7 @@ struct inf_open_state {
 	uint32_t n_data_fds;
 	struct inf_work work;
 	uint64_t memory_budget; /* a copy: the configuration may change meanwhile */
+	uint64_t max_bytes;     /* what may be decoded of its files, and compiled */
 	uint64_t scan;          /* the number of its look, see open.c */
 	struct inf_variants variants;
 	uint32_t next;                      /* variant to try */
@@ -80,6 +81,9 @@ bool inf_repository_is_unloading(struct inf_repository *repository, const char *
 void inf_open_post(struct inf_open_state *state, struct inf_work *work);
 /* The `loaded` event of a model: the opens that wait for it go on. @self is the repository. */
 void inf_opens_model_loaded(void *self, struct inf_model *model);
+/* Charge the client whose own program @model is, see struct inf_open. False with a sentence in @why, of @room bytes. */
+bool inf_opens_charge(struct inf_repository *repository, struct inf_model *model, uint64_t n_bytes, char *why,
+	size_t room);
 /* Opens that are looking for @model fail, because it is being unloaded and they would load it again. Whether there are
  * any. */
 bool inf_opens_forget(struct inf_repository *repository, const char *model);
@@ -128,6 +132,15 @@ enum inf_room {
  * @room bytes, that says which models hold the rest. */
 enum inf_room inf_repository_make_room(struct inf_repository *repository, const struct inf_model *asking,
 	const struct inf_model_use *needs, bool is_counted, char *reason, size_t room);
+/* Tell the delegates how much memory their instances may take: what the budget leaves beside the rest of the models
+ * that can't be unloaded, and not more than the machine has. */
+void inf_repository_limit_instances(struct inf_repository *repository);
+/* The memory that the budget and the machine have for another model, if all are unloaded that can be. */
+uint64_t inf_repository_room(const struct inf_repository *repository);
+/* Whether the machine has the memory for the first instances and one run of a model that @needs so much; else a
+ * sentence in @reason, of @room bytes. */
+bool inf_repository_machine_has_room(const struct inf_repository *repository, const struct inf_model_use *needs,
+	char *reason, size_t room);
 /* The `has_room` event of a model that is about to be READY. @self is the repository. */
 bool inf_repository_has_room(void *self, const struct inf_model *model, char *reason, size_t room);
 /* Loaded models have grown, perhaps beyond the budget: unload models without Methods until the rest fits. */

@@ -241,12 +241,19 @@ static void poll_until(enum inf_model_state state)
 		poll_notes(n);
 }
 
+/* Wait until @n instances are or were being made. As long as one is, the other workers' tasks are postponed, and a poll
+ * posts them again. */
 static void until_asked(uint32_t n)
 {
-	pthread_mutex_lock(&lock);
-	while (n_asked < n)
-		pthread_cond_wait(&changed, &lock);
-	pthread_mutex_unlock(&lock);
+	for (uint32_t asked = 0, notes = 0; asked < n;) {
+		pthread_mutex_lock(&lock);
+		while (n_notes == notes && n_asked < n)
+			pthread_cond_wait(&changed, &lock);
+		asked = n_asked;
+		notes = n_notes;
+		pthread_mutex_unlock(&lock);
+		inf_model_poll(model);
+	}
 }
 
 static void until_tasks_end(void)
@@ -341,7 +348,6 @@ static void one_without_room_is_no_failure(void **state)
 	orders[0] = FAIL;
 	begin();
 	until_asked(2);
-	poll_notes(1);
 	assert_int_equal(model->state, INF_MODEL_LOADING);
 	assert_string_equal(model->reason, "");
 	order(1, MAKE);
@@ -352,13 +358,34 @@ static void one_without_room_is_no_failure(void **state)
 	poll_until(INF_MODEL_UNLOADED);
 }
 
-static void both_are_seen_at_once(void **state)
+/* A worker's turn comes when the one before has ended; but a request that reaches it before does not wait for that. */
+static void one_after_the_other(void **state)
+{
+	orders[1] = MAKE;
+	begin();
+	until_asked(1);
+	uint32_t other = inf_model_needs_worker(model, 0, 0) ? 1 : 0;
+	for (int i = 0; i < 3; i++) { /* it stays so */
+		inf_model_poll(model);
+		assert_int_equal(ensure_on(other), ET_OK);
+		assert_int_equal(n_asked, 2);
+		assert_int_equal(n_instances, 1);
+		assert_int_equal(model->state, i ? INF_MODEL_READY : INF_MODEL_LOADING);
+	}
+	order(0, MAKE);
+	until_tasks_end();
+	assert_int_equal(n_asked, 2);
+	assert_int_equal(n_instances, N_WORKERS);
+	inf_model_unload(model);
+	poll_until(INF_MODEL_UNLOADED);
+}
+
+static void one_is_made_after_another_failed(void **state)
 {
 	orders[0] = FAIL;
 	orders[1] = MAKE;
 	begin();
-	poll_notes(N_WORKERS); /* each that prepared, and not before */
-	assert_int_equal(model->state, INF_MODEL_READY);
+	poll_until(INF_MODEL_READY);
 	assert_false(inf_load_failure_is_transient(model->failure));
 	inf_model_unload(model);
 	poll_until(INF_MODEL_UNLOADED);
@@ -379,12 +406,10 @@ static void all_without_room_are_a_failure(void **state)
 static void what_is_wrong_for_good_is_a_failure(void **state)
 {
 	orders[0] = BREAK;
+	orders[1] = MAKE;
 	begin();
-	until_asked(2);
-	poll_notes(1);
-	assert_int_equal(model->state, INF_MODEL_FAILING);
+	poll_until(INF_MODEL_FAILING);
 	assert_non_null(strstr(model->reason, "it is broken"));
-	order(1, MAKE);
 	poll_until(INF_MODEL_FAILED);
 	assert_false(inf_load_failure_is_transient(model->failure));
 	assert_int_equal(n_instances, 0);
@@ -502,7 +527,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(one_worker_is_enough, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_without_room_is_no_failure, setup, teardown),
-		cmocka_unit_test_setup_teardown(both_are_seen_at_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_after_the_other, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_is_made_after_another_failed, setup, teardown),
 		cmocka_unit_test_setup_teardown(all_without_room_are_a_failure, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_wrong_for_good_is_a_failure, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_later_one_tries_again, setup, teardown),

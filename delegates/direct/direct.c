@@ -193,6 +193,11 @@ static uint64_t threads_bytes(const struct et_worker_threads *threads)
 								  : 0);
 }
 
+static void limit_memory(struct et_backend *b, uint64_t n_bytes)
+{
+	b->table.limit_memory(b->self, n_bytes);
+}
+
 static const struct et_compute *threads_compute(struct et_worker_threads *threads)
 {
 	return threads->delegate_threads ? &threads->compute : NULL;
@@ -257,6 +262,7 @@ static void make_ops(struct et_backend *b)
 		.threads_new = threads_new,
 		.threads_free = threads_free,
 		.threads_bytes = threads_bytes,
+		.limit_memory = table->limit_memory ? limit_memory : NULL,
 		.threads_compute = table->threads_new ? threads_compute : NULL,
 		.instance_new = et_direct_instance_new,
 		.instance_free = et_direct_instance_free,

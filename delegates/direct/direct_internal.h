@@ -123,7 +123,7 @@ enum et_status et_direct_adopt_orders(struct et_model *model, const uint32_t *ar
 enum et_status et_direct_instance_new(struct et_model *model, struct et_worker_threads *threads,
 	struct et_instance **ret_instance, struct et_diag *diag);
 void et_direct_instance_free(struct et_instance *instance);
-void et_direct_instance_warm(struct et_instance *instance);
+enum et_status et_direct_instance_warm(struct et_instance *instance, struct et_diag *diag);
 enum et_status et_direct_instance_reset(struct et_instance *instance);
 enum et_status et_direct_execute(struct et_instance *instance, struct et_evalue *const *args,
 	const struct et_completion *completion, struct et_diag *diag);

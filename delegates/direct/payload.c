@@ -221,6 +221,7 @@ enum et_status et_direct_compile(struct et_backend *b, const struct et_payload *
 		.device = info.device,
 		.n_bytes = sizeof *model + model->pool.n_bytes + (size_t)info.n_bytes,
 		.instance_bytes = (size_t)info.scratch_bytes,
+		.shared_bytes = (size_t)info.shared_bytes,
 		.has_free_instances = !model->is_on_threads,
 	};
 	return ET_OK;

@@ -87,9 +87,12 @@ void et_direct_instance_free(struct et_instance *instance)
 	b->allocator.free(b->allocator.self, instance, instance->n_bytes);
 }
 
-void et_direct_instance_warm(struct et_instance *instance)
+enum et_status et_direct_instance_warm(struct et_instance *instance, struct et_diag *diag)
 {
-	instance->backend->table.instance_warm(instance->delegate_instance);
+	struct inferd_delegate_message message;
+	et_direct_message_init(&message);
+	int result = instance->backend->table.instance_warm(instance->delegate_instance, &message);
+	return et_direct_status(result, &message, diag);
 }
 
 enum et_status et_direct_instance_reset(struct et_instance *instance)

@@ -129,7 +129,7 @@ struct et_plugin_answer {
 	uint32_t result;
 	uint32_t readiness;
 	uint32_t n_inputs, n_outputs, flags, device;
-	uint64_t n_bytes, scratch_bytes, state_bytes, shared_bytes;
+	uint64_t n_bytes, scratch_bytes, state_bytes, shared_state_bytes;
 	uint64_t stats[3];
 	char text[ET_PLUGIN_TEXT]; /* also a kernel's name */
 	char signature[64];

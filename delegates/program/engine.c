@@ -318,8 +318,8 @@ static void tell(const struct inferd_delegate_model *model, struct inferd_delega
 	et_add_up(&ret_info->scratch_bytes, info->n_instance_bytes);
 	if (INFERD_DELEGATE_HAS(ret_info, state_bytes))
 		ret_info->state_bytes = info->n_state_bytes;
-	if (INFERD_DELEGATE_HAS(ret_info, shared_bytes))
-		ret_info->shared_bytes = info->n_shared_bytes;
+	if (INFERD_DELEGATE_HAS(ret_info, shared_state_bytes))
+		ret_info->shared_state_bytes = info->n_shared_bytes;
 }
 
 static int engine_init(void *self, const struct inferd_delegate_payload *payload,

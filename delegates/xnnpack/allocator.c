@@ -8,13 +8,19 @@
  * weights, a workspace, indirections). A graph of more than ten thousand values has tables larger than the reserve,
  * and could still end the process.
  *
+ * The bound is for hostile and for too large payloads. XNNPACK computes the size of a workspace or of an indirection
+ * table only as it allocates it, so what would go beyond the bound fails there, as if the heap had no more. Small
+ * requests are not kept from going beyond it, since XNNPACK would not survive that; instance.c says how small. An
+ * instance that makes many of them is charged for its nodes before.
+ *
  * XNNPACK takes one allocator for the process and keeps it, so this is one table without a context. The reserve is
  * empty except in the moment of need; its pages take no memory until they are used. */
 #include "delegates/xnnpack/allocator.h"
 
+#include "runtime/base/checked.h"
+
 #include <malloc.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +39,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards n_used, n_pie
 static _Thread_local bool has_run_out;
 static _Thread_local uint64_t n_held; /* wraps if the thread deletes memory that another thread allocated */
 static bool (*_Atomic the_gate)(size_t n_bytes);
+static _Thread_local struct et_xnn_memory_account *entered; /* NULL: nothing is charged */
+static _Thread_local size_t n_exempt;                       /* bytes of a request that the bound does not refuse */
+static _Thread_local uint64_t n_denied, n_free;             /* n_denied 0: nothing was refused */
 
 static bool is_reserve(const void *bytes)
 {
@@ -58,10 +67,60 @@ static void *from_reserve(size_t n_bytes, size_t align)
 	return bytes;
 }
 
+static uint64_t held_by(const struct et_xnn_memory_account *account)
+{
+	return account->threads_move ? account->n_other : account->n_other + n_held - account->n_before;
+}
+
+bool et_xnn_memory_charge(struct et_xnn_memory_account *account, uint64_t n_more)
+{
+	struct et_xnn_memory_bound *bound = account->bound;
+	uint64_t charged = atomic_load_explicit(&account->n_bytes, memory_order_relaxed), n = held_by(account);
+	et_add_up(&n, n_more);
+	if (n <= charged)
+		return true;
+	uint64_t all = atomic_load_explicit(&bound->n_bytes, memory_order_relaxed), max;
+	do {
+		max = atomic_load_explicit(&bound->max_bytes, memory_order_relaxed);
+		if (all > max || n - charged > max - all) {
+			n_denied = n_more ? n_more : 1;
+			n_free = et_less(max, all);
+			return false;
+		}
+	} while (!atomic_compare_exchange_weak_explicit(&bound->n_bytes, &all, all + (n - charged),
+		memory_order_relaxed, memory_order_relaxed));
+	atomic_store_explicit(&account->n_bytes, n, memory_order_relaxed);
+	return true;
+}
+
+void et_xnn_memory_settle(struct et_xnn_memory_account *account)
+{
+	uint64_t n = held_by(account), charged = atomic_load_explicit(&account->n_bytes, memory_order_relaxed);
+	atomic_fetch_add_explicit(&account->bound->n_bytes, n - charged, memory_order_relaxed); /* it may wrap */
+	atomic_store_explicit(&account->n_bytes, n, memory_order_relaxed);
+}
+
+void et_xnn_memory_enter(struct et_xnn_memory_account *account, size_t n_small)
+{
+	entered = account;
+	n_exempt = n_small > SMALL ? n_small : SMALL;
+}
+
+bool et_xnn_memory_denied(uint64_t *ret_needed, uint64_t *ret_free)
+{
+	bool was_denied = n_denied;
+	*ret_needed = n_denied;
+	*ret_free = n_free;
+	n_denied = 0;
+	return was_denied;
+}
+
 static bool has_heap(size_t n_bytes)
 {
 	bool (*gate)(size_t) = atomic_load_explicit(&the_gate, memory_order_relaxed);
-	return !gate || gate(n_bytes);
+	if (gate && !gate(n_bytes))
+		return false;
+	return !entered || n_bytes <= n_exempt || et_xnn_memory_charge(entered, n_bytes);
 }
 
 static void *allocate(void *self, size_t n_bytes)

@@ -283,6 +283,12 @@ static int instance_on_threads(struct inferd_delegate_model *model, struct infer
 	return et_convert_status(status, &diag, message);
 }
 
+static int instance_warm(struct inferd_delegate_instance *instance, struct inferd_delegate_message *message)
+{
+	struct et_diag diag = { "" };
+	return et_convert_status(et_xnn_instance_warm(instance, &diag), &diag, message);
+}
+
 static int execute(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
 	const struct inferd_delegate_run *run, struct inferd_delegate_message *message)
 {
@@ -312,6 +318,12 @@ static int adopt_orders(struct inferd_delegate_model *model, const uint32_t *arg
 {
 	struct et_diag diag = { "" };
 	return et_convert_status(et_xnn_model_reorder(model->model, args, n_args, &diag), &diag, message);
+}
+
+static void limit_memory(void *self, uint64_t n_bytes)
+{
+	struct et_xnn_backend *backend = self;
+	atomic_store_explicit(&backend->worker_spaces.bound.max_bytes, n_bytes, memory_order_relaxed);
 }
 
 void et_xnnpack_set_max_instance_bytes(void *self, size_t n_bytes)
@@ -345,8 +357,9 @@ const struct inferd_delegate et_xnnpack_delegate = {
 	.threads_parallel_for = et_xnn_threads_parallel_for,
 	.threads_rest = et_xnn_threads_rest,
 	.keep = persist,
-	.instance_warm = et_xnn_instance_warm,
+	.instance_warm = instance_warm,
 	.preferred_order = preferred_order,
 	.adopt_orders = adopt_orders,
 	.threads_bytes = et_xnn_threads_bytes,
+	.limit_memory = limit_memory,
 };

@@ -106,6 +106,37 @@ static enum et_status make_runtimes(struct inferd_delegate_instance *instance, c
 	return ET_OK;
 }
 
+/* Charge what XNNPACK allocates for the instance from now on, and in advance what its runtimes take in small pieces.
+ * Those and the tables of XNNPACK's memory planner, which are not checked (allocator.c), the bound must not refuse. */
+static enum et_status enter(struct inferd_delegate_instance *instance, bool makes_runtimes, struct et_diag *diag)
+{
+	const struct et_xnn_payload *payload = &instance->model->payload;
+	struct et_xnn_memory_account *account = et_xnn_threads_account(instance->threads);
+	uint64_t n_tables = ((uint64_t)payload->n_values + payload->n_nodes) * ET_XNN_PLAN_BYTES, needed, n_free;
+	uint64_t n = makes_runtimes ? et_xnn_runtime_bytes(payload) : n_tables;
+	et_xnn_memory_denied(&needed, &n_free); /* what was before does not matter */
+	et_xnn_memory_enter(account, (size_t)n_tables);
+	return et_xnn_memory_charge(account, n) ? ET_OK
+						: et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for XNNPACK");
+}
+
+/* Undo enter. If the bound was the reason for the failure @status, @diag says that. */
+static enum et_status leave(struct inferd_delegate_instance *instance, enum et_status status, struct et_diag *diag)
+{
+	uint64_t needed, n_free;
+	bool is_denied = et_xnn_memory_denied(&needed, &n_free) && status != ET_OK;
+	et_xnn_memory_enter(NULL, 0);
+	et_xnn_threads_count(instance->threads, 0);
+	if (is_denied) {
+		if (diag)
+			diag->text[0] = '\0';
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED,
+			"XNNPACK needs %llu KiB at once, %llu KiB of the memory for runs are free",
+			(unsigned long long)(needed >> 10), (unsigned long long)(n_free >> 10));
+	}
+	return status;
+}
+
 /* Take the worker's workspace and the prebuilt runtimes in it, or make runtimes if the worker cannot have those. */
 static enum et_status make_first_runtimes(struct inferd_delegate_instance *instance, struct et_diag *diag)
 {
@@ -228,6 +259,27 @@ static enum et_status plan_boundary_bytes(struct inferd_delegate_instance *insta
 	return ET_OK;
 }
 
+/* Tell XNNPACK all shapes, and plan memory for them. */
+static enum et_status reshape_partitions(struct inferd_delegate_instance *instance, struct et_diag *diag)
+{
+	const struct et_xnn_payload *payload = &instance->model->payload;
+	enum et_status status = ET_OK;
+	bool needs_other_graphs = instance->made_for &&
+				  !et_xnn_is_cut_alike(payload, instance->made_for, instance->shapes);
+	if (needs_other_graphs || (instance->was_reshaped && loses_zeros(payload))) {
+		drop_runtimes(instance);
+		status = make_runtimes(instance, instance->shapes, diag);
+	}
+	if (status != ET_OK)
+		return status;
+	et_xnn_threads_drop_spares(instance->threads);
+	instance->was_reshaped = true;
+	for (uint32_t i = 0; i < instance->model->partitions.n_partitions && status == ET_OK; i++)
+		if (instance->runtimes[i])
+			status = reshape_partition(instance, i, diag);
+	return status == ET_OK ? plan_boundary_bytes(instance, diag) : status;
+}
+
 /* Infer and check all shapes from in_shapes, then tell XNNPACK. */
 static enum et_status reshape(struct inferd_delegate_instance *instance, struct et_diag *diag)
 {
@@ -235,7 +287,7 @@ static enum et_status reshape(struct inferd_delegate_instance *instance, struct 
 	instance->is_shaped = instance->is_set_up = false;
 	for (uint32_t i = 0; i < payload->n_inputs; i++)
 		instance->shapes[payload->inputs[i]] = instance->in_shapes[i];
-	size_t n_bytes;
+	struct et_xnn_memory_need need;
 	enum et_status inferred = et_xnn_infer_shapes(payload, instance->shapes, diag);
 	if (inferred == ET_OK)
 		inferred = settle_empty(instance, diag);
@@ -245,35 +297,23 @@ static enum et_status reshape(struct inferd_delegate_instance *instance, struct 
 		inferred = et_xnn_check_supported(payload, instance->shapes, diag);
 	if (inferred == ET_OK)
 		inferred = et_xnn_check_memory(payload, instance->shapes, instance->ids,
-			instance->model->max_instance_bytes, &n_bytes, diag);
+			instance->model->max_instance_bytes, &need, diag);
 	if (inferred != ET_OK)
 		return inferred;
-	bool needs_other_graphs = instance->made_for &&
-				  !et_xnn_is_cut_alike(payload, instance->made_for, instance->shapes);
-	if (needs_other_graphs || (instance->was_reshaped && loses_zeros(payload))) {
-		drop_runtimes(instance);
-		inferred = make_runtimes(instance, instance->shapes, diag);
-		if (inferred != ET_OK)
-			return inferred;
-	}
-
-	et_xnn_threads_drop_spares(instance->threads);
-	instance->was_reshaped = true;
-	for (uint32_t i = 0; i < instance->model->partitions.n_partitions && inferred == ET_OK; i++)
-		if (instance->runtimes[i])
-			inferred = reshape_partition(instance, i, diag);
+	inferred = enter(instance, false, diag);
 	if (inferred == ET_OK)
-		inferred = plan_boundary_bytes(instance, diag);
+		inferred = reshape_partitions(instance, diag);
+	inferred = leave(instance, inferred, diag);
 	if (inferred != ET_OK)
 		return inferred;
 	for (uint32_t i = 0; i < payload->n_outputs; i++)
 		instance->out_shapes[i] = instance->shapes[payload->outputs[i]];
 	instance->is_shaped = true;
-	et_xnn_threads_count(instance->threads, 0);
 	return ET_OK;
 }
 
-static enum et_status set_up(struct inferd_delegate_instance *instance, bool plans_anew, struct et_diag *diag)
+static enum et_status set_up_partitions(struct inferd_delegate_instance *instance, bool plans_anew,
+	struct et_diag *diag)
 {
 	const struct et_xnn_partitions *partitions = &instance->model->partitions;
 	uint8_t *boundary_memory = partitions->n_boundaries
@@ -306,8 +346,20 @@ static enum et_status set_up(struct inferd_delegate_instance *instance, bool pla
 	}
 	instance->boundary_memory = boundary_memory;
 	instance->is_set_up = true;
-	et_xnn_threads_count(instance->threads, 0);
 	return ET_OK;
+}
+
+static enum et_status set_up(struct inferd_delegate_instance *instance, bool plans_anew, struct et_diag *diag)
+{
+	if (!plans_anew) { /* as in most runs: nothing is allocated */
+		enum et_status status = set_up_partitions(instance, false, diag);
+		et_xnn_threads_count(instance->threads, 0);
+		return status;
+	}
+	enum et_status status = enter(instance, false, diag);
+	if (status == ET_OK)
+		status = set_up_partitions(instance, true, diag);
+	return leave(instance, status, diag);
 }
 
 /* Do everything before invoke: check the arguments, reshape, set up. */
@@ -318,7 +370,10 @@ static enum et_status prepare(struct inferd_delegate_instance *instance, const s
 	const struct et_xnn_payload *payload = &instance->model->payload;
 	enum et_status status = ET_OK;
 	if (!instance->is_made) {
-		status = make_runtimes(instance, NULL, diag);
+		status = enter(instance, true, diag);
+		if (status == ET_OK)
+			status = make_runtimes(instance, NULL, diag);
+		status = leave(instance, status, diag);
 		if (status != ET_OK)
 			return status;
 	}
@@ -535,8 +590,9 @@ static enum et_status new_instance(struct inferd_delegate_instance **ret_instanc
 		!instance->offsets || !instance->externals || !instance->shapes || !instance->ids ||
 		(may_be_cut && !instance->made_for))
 		status = et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for an XNNPACK instance");
-	else
+	else if ((status = enter(instance, true, diag)) == ET_OK)
 		status = make_first_runtimes(instance, diag);
+	status = leave(instance, status, diag);
 	if (status != ET_OK) {
 		et_xnn_instance_free(instance);
 		return status;
@@ -585,15 +641,14 @@ enum et_status et_xnn_instance_new(struct inferd_delegate_instance **ret_instanc
 
 /* When XNNPACK is told shapes for the first time it plans its workspace, so that the first run need not. A shared
  * instance may have been told shapes before, or a failure may have deleted its runtimes. */
-void et_xnn_instance_warm(struct inferd_delegate_instance *instance)
+enum et_status et_xnn_instance_warm(struct inferd_delegate_instance *instance, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &instance->model->payload;
-	struct et_diag diag = { "" };
 	if (instance->was_reshaped || !instance->is_made)
-		return;
+		return ET_OK;
 	for (uint32_t i = 0; i < payload->n_inputs; i++)
 		instance->in_shapes[i] = payload->values[payload->inputs[i]].shape;
-	reshape(instance, &diag);
+	return reshape(instance, diag);
 }
 
 void et_xnn_instance_free(struct inferd_delegate_instance *instance)

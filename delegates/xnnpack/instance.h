@@ -14,7 +14,7 @@ enum et_status et_xnn_instance_new(struct inferd_delegate_instance **ret_instanc
 	struct inferd_delegate_worker_threads *threads, const struct et_allocator *allocator, struct et_diag *diag);
 /* Have XNNPACK take the memory that a run with the payload's own shapes needs. A failure is left for that run to
  * report. */
-void et_xnn_instance_warm(struct inferd_delegate_instance *instance);
+enum et_status et_xnn_instance_warm(struct inferd_delegate_instance *instance, struct et_diag *diag);
 /* Uncount a user, and free the instance if it was the last one. Takes NULL. */
 void et_xnn_instance_free(struct inferd_delegate_instance *instance);
 /* Run to the end. @slices: those of the payload that is run. Answers: ET_E_INVALID_TYPE (an argument's kind or

@@ -16,11 +16,11 @@
 #include "delegates/xnnpack/model.h"
 
 #include "delegates/xnnpack/graph/hash.h"
-#include "delegates/xnnpack/graph/instance_memory.h"
 #include "delegates/xnnpack/graph/shape.h"
 #include "delegates/xnnpack/graph/subgraph.h"
 #include "delegates/xnnpack/unsupported.h"
 #include "delegates/xnnpack/weights/fp16_weights.h"
+#include "runtime/base/checked.h"
 
 #include <string.h>
 
@@ -385,19 +385,52 @@ static enum et_status shape(struct et_xnn_model *model, struct et_xnn_shape *sha
 	return status;
 }
 
+/* Estimate what an instance takes, before anything is packed. */
+static enum et_status estimate(struct et_xnn_model *model, const struct et_xnn_shape *shapes, uint32_t *ids,
+	struct et_pool *scratch, struct et_diag *diag)
+{
+	const struct et_xnn_partitions *partitions = &model->partitions;
+	struct et_xnn_memory_need *need = &model->need;
+	uint64_t workspace = 0, n;
+	size_t n_boundary_bytes = 0;
+	enum et_status status = et_xnn_check_memory(&model->payload, shapes, ids, model->max_instance_bytes, need,
+		diag);
+	for (uint32_t i = 0; i < partitions->n_partitions && status == ET_OK; i++) {
+		if (partitions->partitions[i].override)
+			continue;
+		status = et_xnn_workspace_bytes(partitions->partitions[i].graph, shapes, scratch, &n, diag);
+		workspace = status == ET_OK && n > workspace ? n : workspace;
+	}
+	if (status != ET_OK)
+		return status;
+	size_t *offsets = ET_POOL_NEW_ARRAY(scratch, size_t, partitions->n_boundaries);
+	if (!offsets)
+		return no_memory(diag);
+	if (!et_xnn_partitions_plan(partitions, shapes, offsets, ids, &n_boundary_bytes))
+		n_boundary_bytes = SIZE_MAX;
+	et_add_up(&workspace, n_boundary_bytes);
+	need->shared = workspace > need->shared ? workspace : need->shared;
+	n = need->shared;
+	et_add_up(&n, need->own);
+	if (n > model->max_instance_bytes)
+		return et_fail(diag, ET_E_OUT_OF_RESOURCES,
+			"XNNPACK would take %llu MiB for one instance, more than the limit of %llu MiB",
+			(unsigned long long)(n >> 20), (unsigned long long)(model->max_instance_bytes >> 20));
+	return ET_OK;
+}
+
 /* Pack the weights and prebuild the runtimes, unless the payload was compiled before. */
 static enum et_status make(struct et_xnn_model *model, const struct inferd_delegate_payload *source, uint32_t n_of_file,
-	const struct et_xnn_shape *shapes, uint32_t *ids, struct et_diag *diag)
+	const struct et_xnn_shape *shapes, uint32_t *ids, struct et_pool *scratch, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &model->payload;
 	bool is_in_program = is_all_in_program(payload, n_of_file, source);
 	uint64_t payload_position = position(source, source->bytes);
 	enum et_status status = et_xnn_check_supported(payload, shapes, diag);
 	if (status == ET_OK)
-		status = pack_overrides(model, diag);
+		status = estimate(model, shapes, ids, scratch, diag);
 	if (status == ET_OK)
-		status = et_xnn_check_memory(payload, shapes, ids, model->max_instance_bytes, &model->instance_bytes,
-			diag);
+		status = pack_overrides(model, diag);
 	if (status != ET_OK ||
 		(is_in_program && et_xnn_weights_is_compiled(model->weights, payload_position, source->n_bytes)))
 		return status;
@@ -409,12 +442,15 @@ static enum et_status make(struct et_xnn_model *model, const struct inferd_deleg
 	return status;
 }
 
-static void set_info(const struct et_xnn_model *model, size_t n_bytes, struct inferd_delegate_model_info *ret_info)
+static void set_info(const struct et_xnn_model *model, size_t n_bytes, bool is_duplicate,
+	struct inferd_delegate_model_info *ret_info)
 {
 	ret_info->n_inputs = model->payload.first_output;
 	ret_info->n_outputs = model->payload.n_outputs;
 	ret_info->n_bytes = n_bytes;
-	ret_info->scratch_bytes = model->instance_bytes;
+	/* payloads that share a model share its instances */
+	ret_info->scratch_bytes = (is_duplicate ? 0 : model->need.own) + model->need.shared;
+	ret_info->shared_bytes = model->need.shared;
 }
 
 /* *@ret_duplicate: a model with the same graph, to be used instead; or NULL, and @model is ready. The caller deinits
@@ -449,7 +485,7 @@ static enum et_status compile(struct et_xnn_model *model, const struct inferd_de
 		found = et_xnn_duplicates_find(duplicates, &model->duplicate);
 	*ret_duplicate = found ? ET_CONTAINER_OF(found, struct et_xnn_model, duplicate) : NULL;
 	if (status == ET_OK && !*ret_duplicate)
-		status = make(model, source, n_of_file, shapes, ids, diag);
+		status = make(model, source, n_of_file, shapes, ids, &scratch, diag);
 	et_pool_deinit(&scratch);
 	if (status != ET_OK)
 		return status;
@@ -458,9 +494,9 @@ static enum et_status compile(struct et_xnn_model *model, const struct inferd_de
 	size_t n_bytes = (after.n_bytes > before.n_bytes ? after.n_bytes - before.n_bytes : 0) +
 			 (after.n_mapped - before.n_mapped);
 	if (*ret_duplicate)
-		set_info(*ret_duplicate, n_bytes, ret_info);
+		set_info(*ret_duplicate, n_bytes, true, ret_info);
 	else
-		set_info(model, sizeof(*model) + model->pool.n_bytes + n_bytes, ret_info);
+		set_info(model, sizeof(*model) + model->pool.n_bytes + n_bytes, false, ret_info);
 	if (duplicates && !*ret_duplicate && !et_xnn_payload_may_be_reordered(payload)) {
 		model->duplicates = duplicates;
 		et_xnn_duplicates_add(duplicates, &model->duplicate);

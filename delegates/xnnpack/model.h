@@ -5,6 +5,7 @@
 
 #include "delegates/xnnpack/deduplication.h"
 #include "delegates/xnnpack/graph/input_slices.h"
+#include "delegates/xnnpack/graph/instance_memory.h"
 #include "delegates/xnnpack/partition.h"
 #include "delegates/xnnpack/prebuilt_cache.h"
 #include "delegates/xnnpack/weights/weights.h"
@@ -16,7 +17,7 @@ struct et_xnn_model {
 	struct et_xnn_partitions partitions; /* of the payload */
 	struct et_xnn_weights *weights;      /* the Program's */
 	size_t max_instance_bytes;
-	size_t instance_bytes;                        /* for an instance with the payload's own shapes */
+	struct et_xnn_memory_need need;               /* of an instance with the payload's own shapes */
 	struct et_xnn_prebuilt_cache *prebuilt_cache; /* the Program's */
 	uint64_t prebuilt_number;                     /* of its prebuilt runtimes; 0: none */
 

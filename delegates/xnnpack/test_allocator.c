@@ -49,7 +49,7 @@ static enum et_status get_instance(struct attempt *a, const uint8_t *bytes, size
 	if (status == ET_OK)
 		status = test_ops->instance_new(a->model, a->threads, &a->instance, &a->diag);
 	if (status == ET_OK && a->is_warm)
-		test_ops->instance_warm(a->instance);
+		(void)test_ops->instance_warm(a->instance, NULL);
 	return status;
 }
 

@@ -182,6 +182,7 @@ static void test_instance_is_warmed_after_a_failure(void **state)
 	struct one a, b;
 	struct et_worker_threads *threads;
 	struct et_diag diag = { 0 };
+	struct inferd_delegate_message message = { .struct_size = sizeof(message) };
 	test_ok(test_ops->threads_new(test_backend, 0, 1, &threads, &diag), &diag);
 	begin(&a, PROGRAM, some, 100, false);
 	begin(&b, PROGRAM, some, 100, false);
@@ -192,7 +193,7 @@ static void test_instance_is_warmed_after_a_failure(void **state)
 	has_memory = true;
 	open(&b, et_direct_worker_threads(threads));
 	assert_ptr_equal(a.instance, b.instance);
-	et_xnnpack_delegate.instance_warm(b.instance);
+	assert_int_equal(et_xnnpack_delegate.instance_warm(b.instance, &message), INFERD_DELEGATE_OK);
 	et_xnn_memory_set_gate(NULL);
 	run(&b, 1, (float[]){ 2, 4 });
 	run(&a, 5, (float[]){ 6, 8 });

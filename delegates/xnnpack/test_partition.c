@@ -222,7 +222,7 @@ static void test_takes_nothing(void **state)
 	struct et_diag diag = { 0 };
 	struct session s = { 0 };
 	test_ok(begin(&s, MOST, 1, &diag), &diag);
-	test_ops->instance_warm(s.on.instance);
+	(void)test_ops->instance_warm(s.on.instance, NULL);
 	size_t n_calls = test_counting.n_calls;
 	et_xnn_memory_set_gate(may_not);
 	for (int i = 0; i < 3; i++)

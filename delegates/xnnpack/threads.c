@@ -9,7 +9,6 @@
  * rest is an empty loop with that flag. */
 #include "delegates/xnnpack/threads.h"
 
-#include "delegates/xnnpack/allocator.h"
 #include "delegates/xnnpack/graph/subgraph.h"
 #include "delegates/xnnpack/prebuilt.h"
 
@@ -121,29 +120,31 @@ struct et_xnn_worker_space {
 	struct et_list_node spares; /* spare prebuilt runtimes in the workspace */
 	void *memory;               /* for boundary tensors */
 	size_t n_memory;
-	uint32_t n_users;          /* instances that took the workspace */
-	uint64_t n_counted;        /* bytes of instances, besides what XNNPACK allocates */
-	uint64_t n_held_before;    /* bytes that XNNPACK held on this thread when this was made */
-	_Atomic(uint64_t) n_bytes; /* all bytes together, for other threads to read */
+	uint32_t n_users; /* instances that took the workspace */
+	/* Bytes of all that together, and of instances. Its n_bytes are for other threads to read. */
+	struct et_xnn_memory_account account;
 };
 
 void et_xnn_threads_count(struct inferd_delegate_worker_threads *threads, int64_t n_more)
 {
-	struct et_xnn_worker_space *space = threads->space;
-	space->n_counted += (uint64_t)n_more;
-	/* what XNNPACK holds is counted for each thread, so it says nothing about worker threads that move */
-	uint64_t n_held = threads->spaces->threads_move ? 0 : et_xnn_memory_held() - space->n_held_before;
-	atomic_store_explicit(&space->n_bytes, space->n_counted + space->n_memory + n_held, memory_order_relaxed);
+	threads->space->account.n_other += (uint64_t)n_more;
+	et_xnn_memory_settle(&threads->space->account);
+}
+
+struct et_xnn_memory_account *et_xnn_threads_account(struct inferd_delegate_worker_threads *threads)
+{
+	return &threads->space->account;
 }
 
 uint64_t et_xnn_threads_bytes(const struct inferd_delegate_worker_threads *threads)
 {
-	return threads->is_first ? atomic_load_explicit(&threads->space->n_bytes, memory_order_relaxed) : 0;
+	return threads->is_first ? atomic_load_explicit(&threads->space->account.n_bytes, memory_order_relaxed) : 0;
 }
 
 static void drop_memory(struct et_xnn_worker_spaces *spaces, struct et_xnn_worker_space *space)
 {
 	spaces->allocator.free(spaces->allocator.self, space->memory, space->n_memory);
+	space->account.n_other -= space->n_memory;
 	space->memory = NULL;
 	space->n_memory = 0;
 }
@@ -157,10 +158,13 @@ void *et_xnn_threads_memory(struct inferd_delegate_worker_threads *threads, size
 		return space->memory;
 	drop_memory(spaces, space);
 	n_bytes = n_bytes ? n_bytes : 1;
+	if (!et_xnn_memory_charge(&space->account, n_bytes))
+		return NULL;
 	space->memory = spaces->allocator.alloc(spaces->allocator.self, n_bytes, ET_XNN_MEMORY_ALIGNMENT);
 	if (!space->memory)
 		return NULL;
 	space->n_memory = n_bytes;
+	space->account.n_other += n_bytes;
 	return memset(space->memory, 0, n_bytes);
 }
 
@@ -169,6 +173,8 @@ void et_xnn_worker_spaces_init(struct et_xnn_worker_spaces *spaces, const struct
 {
 	spaces->allocator = *allocator;
 	spaces->threads_move = threads_move;
+	atomic_init(&spaces->bound.n_bytes, 0);
+	atomic_init(&spaces->bound.max_bytes, UINT64_MAX);
 	pthread_mutex_init(&spaces->lock, NULL);
 	et_list_init(&spaces->list);
 }
@@ -192,7 +198,10 @@ static enum et_status space_find(struct et_xnn_worker_spaces *spaces, struct et_
 		_Alignof(struct et_xnn_worker_space));
 	if (!space)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for worker threads");
-	*space = (struct et_xnn_worker_space){ .owner = pthread_self(), .n_held_before = et_xnn_memory_held() };
+	*space = (struct et_xnn_worker_space){ .owner = pthread_self(),
+		.account = { .bound = &spaces->bound,
+			.n_before = et_xnn_memory_held(),
+			.threads_move = spaces->threads_move } };
 	et_list_init(&space->spares);
 	et_list_append(&spaces->list, &space->node);
 	*ret_space = space;
@@ -215,6 +224,9 @@ static void space_put(struct et_xnn_worker_spaces *spaces, struct et_xnn_worker_
 	pthread_mutex_lock(&spaces->lock);
 	if (--space->n_worker_threads == 0) {
 		et_list_remove(&space->node);
+		et_xnn_memory_settle(&space->account);
+		atomic_fetch_sub_explicit(&spaces->bound.n_bytes,
+			atomic_load_explicit(&space->account.n_bytes, memory_order_relaxed), memory_order_relaxed);
 		spaces->allocator.free(spaces->allocator.self, space, sizeof(*space));
 	}
 	pthread_mutex_unlock(&spaces->lock);

@@ -15,9 +15,10 @@
 #ifndef DELEGATES_XNNPACK_THREADS_H
 #define DELEGATES_XNNPACK_THREADS_H
 
-#include "runtime/base/list.h"
+#include "delegates/xnnpack/allocator.h"
 #include "delegates/inferd-delegate.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/list.h"
 #include "runtime/base/status.h"
 
 #include <pthread.h>
@@ -28,10 +29,12 @@ enum { ET_XNN_MEMORY_ALIGNMENT = 64 };
 /* The workspaces of all workers of the backend. */
 struct et_xnn_worker_spaces {
 	struct et_allocator allocator;
-	bool threads_move;    /* INFERD_DELEGATE_THREADS_MOVE */
-	pthread_mutex_t lock; /* guards what follows */
+	bool threads_move;                /* INFERD_DELEGATE_THREADS_MOVE */
+	struct et_xnn_memory_bound bound; /* on the memory of all of them together */
+	pthread_mutex_t lock;             /* guards what follows */
 	struct et_list_node list;
 };
+/* Without a bound on the memory. */
 void et_xnn_worker_spaces_init(struct et_xnn_worker_spaces *spaces, const struct et_allocator *allocator,
 	bool threads_move);
 /* No worker threads may be left. */
@@ -66,9 +69,13 @@ struct et_list_node *et_xnn_threads_spares(struct inferd_delegate_worker_threads
 void et_xnn_threads_drop_spares(struct inferd_delegate_worker_threads *threads);
 /* Make a workspace, which the caller releases. Any thread. What XNNPACK answers. */
 enum et_status et_xnn_workspace_new(xnn_workspace_t *ret_workspace, struct et_diag *diag);
+/* What the worker's memory is charged to. The caller enters it (allocator.h) around what it lets XNNPACK allocate for
+ * the worker. */
+struct et_xnn_memory_account *et_xnn_threads_account(struct inferd_delegate_worker_threads *threads);
 /* At least @n_bytes of the worker's memory for boundary tensors, aligned to ET_XNN_MEMORY_ALIGNMENT. All instances
  * on the worker share it, so contents last from the beginning of one run to its end. When it grows it moves; it goes
- * with the workspace. NULL if there is no memory: then the old memory is gone, too, until the next call. */
+ * with the workspace. NULL if there is no memory, or the bound refuses it: then the old memory is gone, too, until the
+ * next call. */
 void *et_xnn_threads_memory(struct inferd_delegate_worker_threads *threads, size_t n_bytes);
 /* Count @n_more bytes (negative: less) of instances, besides what XNNPACK allocates, and note what XNNPACK holds
  * now. */

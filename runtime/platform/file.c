@@ -64,7 +64,7 @@ static uint64_t disk_room(int fd)
 	return et_platform_room((uint64_t)st.f_bavail * st.f_frsize, (uint64_t)st.f_blocks * st.f_frsize);
 }
 
-static uint64_t memory_room(void)
+uint64_t et_platform_memory_room(void)
 {
 	unsigned long long all = 0, available = 0;
 	bool is_known = false;
@@ -93,7 +93,7 @@ static int check_copy(struct copy *copy, uint64_t n_left)
 	if (is_stopped(copy))
 		return -ECANCELED;
 	if (copy->is_memory) {
-		copy->memory_room = memory_room();
+		copy->memory_room = et_platform_memory_room();
 		return n_left > copy->memory_room ? -ENOMEM : 0;
 	}
 	copy->disk_room = disk_room(copy->to);

@@ -15,8 +15,33 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
+static _Thread_local bool is_limited, was_refused;
+static _Thread_local uint64_t n_left; /* it may exceed the limit when more is freed than was allocated */
+
+bool et_platform_limit_heap(uint64_t n_bytes)
+{
+	bool was = was_refused;
+	is_limited = n_bytes != UINT64_MAX;
+	n_left = n_bytes;
+	was_refused = false;
+	return was;
+}
+
+static bool may_alloc(size_t n_bytes)
+{
+	if (!is_limited)
+		return true;
+	was_refused = was_refused || n_bytes > n_left;
+	if (n_bytes > n_left)
+		return false;
+	n_left -= n_bytes;
+	return true;
+}
+
 static void *heap_alloc(void *self, size_t n_bytes, size_t align)
 {
+	if (!may_alloc(n_bytes))
+		return NULL;
 	if (!n_bytes)
 		n_bytes = 1;
 	if (align <= _Alignof(max_align_t))
@@ -37,6 +62,8 @@ static void *heap_alloc(void *self, size_t n_bytes, size_t align)
 
 static void heap_free(void *self, void *ptr, size_t n_bytes)
 {
+	if (is_limited && ptr)
+		et_add_up(&n_left, n_bytes);
 	free(ptr);
 }
 

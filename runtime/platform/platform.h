@@ -12,6 +12,9 @@
 
 /* The C library's heap. Any thread. Allocations of 2 MiB or more with an alignment of 4096 use huge pages. */
 const struct et_allocator *et_platform_allocator(void);
+/* From now on the calling thread gets at most @n_bytes from et_platform_allocator, beyond what it frees; UINT64_MAX:
+ * any number. Returns whether the limit before has refused anything. */
+bool et_platform_limit_heap(uint64_t n_bytes);
 /* Whole pages from the kernel, zeroed, followed by a readable guard page. Freed pages go back to the kernel at once. */
 const struct et_allocator *et_platform_page_allocator(void);
 
@@ -37,6 +40,10 @@ struct et_platform_copy_limits {
 /* What may be used of @n_free bytes of a disk or memory with @n_all bytes: all but a reserve of a twentieth of @n_all,
  * at least 256 MiB (on a small one a quarter). */
 uint64_t et_platform_room(uint64_t n_free, uint64_t n_all);
+
+/* The machine's memory that may be used now (MemAvailable of /proc/meminfo, without the reserve of et_platform_room);
+ * UINT64_MAX if unknown. Any thread. */
+uint64_t et_platform_memory_room(void);
 
 /* Open a model file as a source whose bytes no other process can change. The contents are copied into an unlinked file
  * in @cache_dir (by reference if the file system can), or into a sealed memfd if @cache_dir is NULL, not writable or

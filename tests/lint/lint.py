@@ -64,7 +64,7 @@ MAY_INCLUDE = {
     "delegates/xnnpack/graph": XNNPACK + ["delegates/xnnpack/allocator.h"],
     "delegates/xnnpack/weights": XNNPACK + ["delegates/xnnpack/graph"],
     "delegates/xnnpack/overrides": XNNPACK + ["delegates/xnnpack/graph", "delegates/xnnpack/threads.h"],
-    "delegates/xnnpack/threads.h": XNNPACK + ["delegates/xnnpack/graph"],
+    "delegates/xnnpack/threads.h": XNNPACK + ["delegates/xnnpack/graph", "delegates/xnnpack/allocator.h"],
     "delegates/xnnpack": XNNPACK + ["delegates/xnnpack/graph", "delegates/xnnpack/weights", "delegates/xnnpack/overrides",
                                     "delegates/xnnpack/threads.h", "delegates/xnnpack/allocator.h"],
     "ipc": PLATFORM,

@@ -283,7 +283,7 @@ void et_hosted_init(struct host *host, const struct et_plugin_init *init, int fd
 	answer->n_bytes = info.n_bytes;
 	answer->scratch_bytes = info.scratch_bytes;
 	answer->state_bytes = info.state_bytes;
-	answer->shared_bytes = info.shared_bytes;
+	answer->shared_state_bytes = info.shared_state_bytes;
 	if ((info.flags & INFERD_DELEGATE_DROPS_PAYLOAD)) {
 		free_mappings(model->mappings);
 		model->mappings = NULL;

@@ -331,9 +331,9 @@ enum et_status et_plugin_compile(struct et_backend *parent, const struct et_payl
 		.is_per_run = model->init_answer.flags & INFERD_DELEGATE_THREADS_OF_RUN,
 		.is_repeatable = model->init_answer.flags & INFERD_DELEGATE_REPEATABLE,
 		.state_bytes = (size_t)model->init_answer.state_bytes,
-		.shared_bytes = model->init_answer.flags & INFERD_DELEGATE_SHARES_STATE
-					? (size_t)model->init_answer.shared_bytes
-					: 0,
+		.shared_state_bytes = model->init_answer.flags & INFERD_DELEGATE_SHARES_STATE
+					      ? (size_t)model->init_answer.shared_state_bytes
+					      : 0,
 	};
 	return ET_OK;
 }

@@ -101,7 +101,7 @@ static void compute(uint32_t taken, float outputs[3][N_OUTPUTS])
 	}
 	test_ok(test_ops->threads_new(test_backend, 0, 1, &threads, &diag), &diag);
 	test_ok(test_ops->instance_new(model, threads, &instance, &diag), &diag);
-	test_ops->instance_warm(instance);
+	(void)test_ops->instance_warm(instance, NULL);
 	for (uint32_t i = 0; i < N_ARGS; i++)
 		values[i] = &args[i].value;
 	for (size_t i = 0; i < 12; i++)
