@@ -110,8 +110,9 @@ enum et_status et_complex_sum(struct et_kernel_ctx *ctx, const struct et_tensor 
 			et_view_insert(&to, d, self->sizes[d], 0);
 	}
 	et_walk_init_in_order(&walk, (const struct et_view *[]){ &from, &to }, 2);
+	struct et_pace pace = { ctx->compute };
 	et_place_seek(&place, &walk, 0);
-	for (size_t i = 0; i < walk.numel; i++) {
+	for (size_t i = 0; i < walk.numel && !et_pace_must_stop(&pace, 1); i++) {
 		uint8_t *sum = element(&to, place.offset[1]);
 		et_element_set_complex(sum, to.type,
 			et_element_get_complex(sum, to.type) +
@@ -121,11 +122,15 @@ enum et_status et_complex_sum(struct et_kernel_ctx *ctx, const struct et_tensor 
 	return ET_OK;
 }
 
-void et_complex_multiply(const struct et_view *out, const struct et_view *a, const struct et_view *b)
+void et_complex_multiply(const struct et_compute *compute, const struct et_view *out, const struct et_view *a,
+	const struct et_view *b)
 {
+	struct et_pace pace = { compute };
 	for (int64_t i = 0; i < out->sizes[0]; i++) {
 		for (int64_t j = 0; j < out->sizes[1]; j++) {
 			double complex sum = 0;
+			if (et_pace_must_stop(&pace, (size_t)a->sizes[1]))
+				return;
 			for (int64_t k = 0; k < a->sizes[1]; k++)
 				sum += et_element_get_complex(const_element(a, i * a->strides[0] + k * a->strides[1]),
 					       a->type) *

@@ -27,6 +27,7 @@ void et_complex_apply(et_complex_fn fn, const struct et_view *const *views, cons
 enum et_status et_complex_sum(struct et_kernel_ctx *ctx, const struct et_tensor *self, uint32_t set, bool keepdim,
 	struct et_tensor *out);
 /* out = a b, for 2-dimensional views of one complex type. */
-void et_complex_multiply(const struct et_view *out, const struct et_view *a, const struct et_view *b);
+void et_complex_multiply(const struct et_compute *compute, const struct et_view *out, const struct et_view *a,
+	const struct et_view *b);
 
 #endif
