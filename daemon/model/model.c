@@ -242,6 +242,8 @@ bool inf_model_needs_worker(const struct inf_model *s, uint32_t queue, uint32_t 
 	uint32_t task_index = worker;
 	if (!s->plan)
 		return false;
+	if (worker >= inf_pool_n_workers(s->queues->pools[queue])) /* a spare worker drops its instances itself */
+		return false;
 	for (uint32_t q = 0; q < queue; q++)
 		task_index += inf_pool_n_workers(s->queues->pools[q]);
 	const struct inf_model_task *task = &s->tasks[task_index];
