@@ -22,7 +22,7 @@ struct inf_pool;
 struct inf_worker {
 	struct inf_pool *pool;
 	uint32_t index;
-	bool is_spare; /* it keeps no instances from one request to the next */
+	bool is_spare;                               /* it keeps no instances from one request to the next */
 	struct et_worker_env single_core, all_cores; /* all_cores: the first worker's only */
 	/* As et_plan_prepare takes them; all_cores_thread_sets is NULL in all workers but the first. */
 	struct et_worker_threads **single_core_thread_sets, **all_cores_thread_sets;

@@ -392,7 +392,7 @@ static void transpose_weight(const struct et_conv *c, const struct subconv *subc
 	et_view_clone(&grouped, &from);
 	grouped.data = to->data;
 	et_view_set_row_major(&grouped);
-	et_view_copy(&grouped, &from);
+	et_view_copy(c->compute, &grouped, &from);
 	to->sizes[0] = c->n_groups * c->out_channels;
 	memcpy(to->sizes + 1, grouped.sizes + 2, (1 + ET_CONV_SPACE) * sizeof(*to->sizes));
 	memcpy(to->strides, grouped.strides + 1, (2 + ET_CONV_SPACE) * sizeof(*to->strides));
@@ -430,7 +430,7 @@ static enum et_status run_subconv(struct et_kernel_ctx *ctx, const struct et_con
 	part.y.data = room;
 	et_view_set_row_major(&part.y);
 	ET_TRY(run_float(ctx, &part));
-	et_view_copy(&to, &part.y);
+	et_view_copy(ctx->compute, &to, &part.y);
 	return ET_OK;
 }
 

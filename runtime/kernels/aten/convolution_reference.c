@@ -132,7 +132,7 @@ static void spread_channel(const struct et_conv *c, int64_t x, int64_t weight, i
 		et_view_insert(&from, d, c->out[d], 0);
 		et_view_insert(&to, d, c->out[d], c->y.strides[2 + d]);
 	}
-	et_view_copy(&to, &from);
+	et_view_copy(c->compute, &to, &from);
 	if (c->y.type == ET_INT64)
 		spread_ints(c, (const uint64_t *)c->x.data + x, (const uint64_t *)c->weight.data + weight,
 			(uint64_t *)c->y.data + y);

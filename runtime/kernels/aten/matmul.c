@@ -439,7 +439,7 @@ static enum et_status multiply_row_major_copy(struct et_kernel_ctx *ctx, const s
 	right.data = et_kernel_scratch(ctx, et_view_numel(&right) * et_scalar_size(right.type) + 1);
 	if (!right.data)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
-	et_view_copy(&right, p->b);
+	et_view_copy(ctx->compute, &right, p->b);
 	transposed.b = &right;
 	return multiply_direct(ctx, &transposed, find_direct(transposed.a, transposed.b, transposed.out));
 }

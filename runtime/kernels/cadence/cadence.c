@@ -140,7 +140,8 @@ static enum et_status run_elementwise(struct et_kernel_ctx *ctx, const struct el
 	et_view_of(&views[0], out);
 	et_walk_init(&walk, (const struct et_view *[]){ &views[0], &views[1], &views[2] }, 3);
 	et_place_seek(&place, &walk, 0);
-	for (size_t i = 0, n; i < walk.numel; i += n) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t i = 0, n; i < walk.numel && !et_pace_must_stop(&pace, BLOCK); i += n) {
 		float spans[3][BLOCK];
 		n = et_place_run(&place, &walk);
 		n = n < BLOCK ? n : BLOCK;
@@ -256,7 +257,8 @@ static enum et_status run_layer_norm(struct et_kernel_ctx *ctx, struct et_evalue
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	const float *weights = weight->data, *biases = bias->data;
 	size_t bytes = et_element_bytes(x);
-	for (size_t at = 0, numel = et_tensor_numel(x); at < numel; at += n) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t at = 0, numel = et_tensor_numel(x); at < numel && !et_pace_must_stop(&pace, n); at += n) {
 		double mean = 0, variance = 0;
 		et_loader(x->type, ET_F32)(line, (const uint8_t *)x->data + at * bytes, 1, n);
 		for (size_t i = 0; i < n; i++) {
@@ -296,7 +298,8 @@ static enum et_status run_softmax(struct et_kernel_ctx *ctx, struct et_evalue *c
 	float *line = et_kernel_scratch(ctx, n * sizeof(*line) + 1);
 	if (!line)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
-	for (size_t l = 0; n && l < numel / n; l++) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t l = 0; n && l < numel / n && !et_pace_must_stop(&pace, n); l++) {
 		size_t at = l / n_inner * n_inner * n + l % n_inner;
 		float most = -INFINITY;
 		double sum = 0;

@@ -49,7 +49,8 @@ static uint8_t *element(const struct et_view *view, int64_t offset)
 	return view->data + offset * (int64_t)et_scalar_size(view->type);
 }
 
-void et_complex_apply(et_complex_fn fn, const struct et_view *const *views, const double *numbers, size_t n_views)
+void et_complex_apply(const struct et_compute *compute, et_complex_fn fn, const struct et_view *const *views,
+	const double *numbers, size_t n_views)
 {
 	double complex operands[ET_SPAN_OPERANDS] = { 0 };
 	const struct et_view *walked[ET_SPAN_OPERANDS + 1];
@@ -62,7 +63,8 @@ void et_complex_apply(et_complex_fn fn, const struct et_view *const *views, cons
 	}
 	et_walk_init(&walk, walked, n_views);
 	et_place_seek(&place, &walk, 0);
-	for (size_t i = 0; i < walk.numel; i++) {
+	struct et_pace pace = { compute };
+	for (size_t i = 0; i < walk.numel && !et_pace_must_stop(&pace, 16); i++) {
 		for (size_t v = 1; v < n_views; v++) {
 			if (views[v])
 				operands[v - 1] = et_element_get_complex(const_element(views[v], place.offset[v]),
@@ -82,7 +84,7 @@ enum et_status et_complex_cast(struct et_kernel_ctx *ctx, const struct et_view *
 {
 	ET_REQUIRE(ctx, is_number_type(from->type) && is_number_type(to->type), "cannot convert %s to %s",
 		et_scalar_name(from->type), et_scalar_name(to->type));
-	et_complex_apply(same, (const struct et_view *[]){ to, from }, NULL, 2);
+	et_complex_apply(ctx->compute, same, (const struct et_view *[]){ to, from }, NULL, 2);
 	return ET_OK;
 }
 
@@ -167,7 +169,7 @@ static enum et_status run_view_as_complex(struct et_kernel_ctx *ctx, struct et_e
 	ET_TRY(et_resize(ctx, out, from.sizes, (size_t)from.n_dims - 1));
 	et_view_of(&to, out);
 	et_view_parts(&to);
-	et_view_copy(&to, &from);
+	et_view_copy(ctx->compute, &to, &from);
 	return ET_OK;
 }
 
