@@ -303,6 +303,17 @@ static bool may_be_quick(const struct inf_model *s)
 	       n_copied <= MAX_QUICK_COPY;
 }
 
+/* Cancellation and deadlines reach into a kernel, but a higher priority waits until it has ended. */
+static void warn_of_long_calls(const struct inf_model *s)
+{
+	const size_t many_steps = (size_t)5 * 1000 * 1000 * 1000;
+	if (s->info->n_likely_steps > many_steps)
+		et_logf(s->log, ET_LOG_WARNING,
+			"model %s: one instruction may take about %.0f s on one core; requests of a higher priority "
+			"wait for it, unless it has a deadline",
+			s->model, (double)s->info->n_likely_steps / 1e9);
+}
+
 static const char *reason_of(const struct inf_model_task *task)
 {
 	return task->diag.text[0] ? task->diag.text : et_status_text(task->status);
@@ -381,6 +392,7 @@ static void poll_loading(struct inf_model *s)
 		enum progress progress = check_tasks(s);
 		if (progress == PROGRESS_ENOUGH) {
 			s->stats.may_be_quick = may_be_quick(s);
+			warn_of_long_calls(s);
 			inf_model_set_state(s, INF_MODEL_READY);
 			s->events->loaded(s->events->self, s);
 			return;

@@ -696,7 +696,7 @@ static enum et_status run_convolution(struct et_kernel_ctx *ctx, struct et_evalu
 }
 
 static const struct et_kernel rows[] = {
-	{ "aten::convolution.out", "TTtVVVBVI>T", run_convolution },
+	{ "aten::convolution.out", "TTtVVVBVI>T", run_convolution, .multiplies = true },
 };
 
 ET_KERNEL_TABLE(convolution);

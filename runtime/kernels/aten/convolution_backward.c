@@ -184,7 +184,7 @@ static enum et_status run_convolution_backward(struct et_kernel_ctx *ctx, struct
 }
 
 static const struct et_kernel rows[] = {
-	{ "aten::convolution_backward.out", "TTTvVVVBVIX>TTT", run_convolution_backward },
+	{ "aten::convolution_backward.out", "TTTvVVVBVIX>TTT", run_convolution_backward, .multiplies = true },
 };
 
 ET_KERNEL_TABLE(convolution_backward);

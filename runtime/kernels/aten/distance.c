@@ -273,8 +273,8 @@ static enum et_status run_dist(struct et_kernel_ctx *ctx, struct et_evalue *cons
 }
 
 static const struct et_kernel rows[] = {
-	{ "aten::_cdist_forward.out", "TTDi>T", run_cdist },
-	{ "aten::_pdist_forward.out", "TD>T", run_pdist },
+	{ "aten::_cdist_forward.out", "TTDi>T", run_cdist, .multiplies = true },
+	{ "aten::_pdist_forward.out", "TD>T", run_pdist, .multiplies = true },
 	{ "aten::dist.out", "TTS>T", run_dist },
 };
 

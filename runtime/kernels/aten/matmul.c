@@ -660,12 +660,12 @@ static enum et_status run_addbmm(struct et_kernel_ctx *ctx, struct et_evalue *co
 }
 
 static const struct et_kernel rows[] = {
-	{ "aten::addbmm.out", "TTTSS>T", run_addbmm },
-	{ "aten::addmm.out", "TTTSS>T", run_addmm },
-	{ "aten::addmv.out", "TTTSS>T", run_addmm },
-	{ "aten::bmm.out", "TT>T", run_bmm },
-	{ "aten::linear.out", "TTt>T", run_linear },
-	{ "aten::mm.out", "TT>T", run_mm },
+	{ "aten::addbmm.out", "TTTSS>T", run_addbmm, .multiplies = true },
+	{ "aten::addmm.out", "TTTSS>T", run_addmm, .multiplies = true },
+	{ "aten::addmv.out", "TTTSS>T", run_addmm, .multiplies = true },
+	{ "aten::bmm.out", "TT>T", run_bmm, .multiplies = true },
+	{ "aten::linear.out", "TTt>T", run_linear, .multiplies = true },
+	{ "aten::mm.out", "TT>T", run_mm, .multiplies = true },
 };
 
 ET_KERNEL_TABLE(matmul);

@@ -617,9 +617,9 @@ static enum et_status run_sdpa_with_cache(struct et_kernel_ctx *ctx, struct et_e
 }
 
 static const struct et_kernel rows[] = {
-	{ "llama::custom_quantized_sdpa.out", "TTTItDBdttttttB>T", run_quantized_sdpa },
-	{ "llama::custom_sdpa.out", "TTTItDBd>T", run_sdpa },
-	{ "llama::sdpa_with_kv_cache.out", "TTT&T&TIItDBd>T", run_sdpa_with_cache },
+	{ "llama::custom_quantized_sdpa.out", "TTTItDBdttttttB>T", run_quantized_sdpa, .multiplies = true },
+	{ "llama::custom_sdpa.out", "TTTItDBd>T", run_sdpa, .multiplies = true },
+	{ "llama::sdpa_with_kv_cache.out", "TTT&T&TIItDBd>T", run_sdpa_with_cache, .multiplies = true },
 	{ "llama::update_cache.out", "T&TI>T", run_update },
 	{ "llama::update_cache_with_indices.out", "T&TIT>T", run_update_indices },
 };
