@@ -140,8 +140,9 @@ struct et_delegate_ops {
 	/* Reset the state of a stateful instance to that of a new one. May be NULL for a backend without state. */
 	enum et_status (*instance_reset)(struct et_instance *instance);
 
-	/* As instance_new, for an instance of a model with shared_state_bytes that shares state with @other, an instance of
-	 * such a model of the same Program, which is freed later. Any thread. May be NULL: nothing can be shared. */
+	/* As instance_new, for an instance of a model with shared_state_bytes that shares state with @other, an
+	 * instance of such a model of the same Program, which is freed later. Any thread. May be NULL: nothing can be
+	 * shared. */
 	enum et_status (*instance_with)(struct et_model *model, struct et_instance *other,
 		struct et_instance **ret_instance, struct et_diag *diag);
 	/* The threads for the next call of enqueue or profile. For models with is_per_run. Any thread. */

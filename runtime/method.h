@@ -118,8 +118,8 @@ struct et_run {
 	struct et_frame *frame;
 	struct et_io *inputs, *outputs;
 
-	_Atomic(bool) cancelled;         /* any thread may set it; the run stops before the next instruction */
-	uint64_t deadline_ns;            /* 0: none. The run stops before the next instruction once it has passed. */
+	_Atomic(bool) cancelled;         /* any thread may set it; the run stops as soon as its kernel looks */
+	uint64_t deadline_ns;            /* 0: none. Once it has passed, the run stops as soon as its kernel looks. */
 	struct et_completion completion; /* for asynchronous delegates; done may be NULL if there are none */
 	const struct et_trace *trace;    /* gets the times of the instructions; NULL: not measured */
 

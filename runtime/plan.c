@@ -109,6 +109,7 @@ static enum et_status build(struct et_plan *plan, const struct et_options *optio
 	plan->info.method = plan->spec->name;
 	plan->info.n_instructions = plan->spec->n_instructions;
 	plan->info.n_most_steps = et_plan_most_steps(plan);
+	plan->info.n_likely_steps = et_plan_likely_steps(plan);
 	plan->info.n_value_table_bytes = et_frame_bytes(plan);
 	if (plan->info.n_value_table_bytes == SIZE_MAX)
 		return et_plan_no_memory(diag);

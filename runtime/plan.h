@@ -125,6 +125,9 @@ struct et_plan_info {
 	/* An upper bound on the steps that one kernel call takes, for any input. One step reads one or two elements
 	 * and computes with them. SIZE_MAX: unknown. */
 	size_t n_most_steps;
+	/* A rough estimate of the same for the longest kernel call, at the largest sizes: a thousand million of them
+	 * take about a second. Delegate calls are not estimated. */
+	size_t n_likely_steps;
 	size_t n_state_bytes; /* one client's state, between runs */
 	/* part of n_state_bytes: what Methods of one Program can share, see et_method_new_with */
 	size_t n_shared_bytes;

@@ -163,6 +163,8 @@ enum et_status et_plan_no_memory(struct et_diag *diag);
 
 /* Compute n_most_steps of et_plan_info. */
 size_t et_plan_most_steps(const struct et_plan *plan);
+/* Compute n_likely_steps of et_plan_info. */
+size_t et_plan_likely_steps(const struct et_plan *plan);
 /* Make room for @n_workers workers; none of them is prepared yet. */
 enum et_status et_plan_make_workers(struct et_plan *plan, uint32_t n_workers, struct et_diag *diag);
 

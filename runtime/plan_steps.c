@@ -12,6 +12,7 @@ struct operands {
 	const struct et_plan *plan;
 	size_t n_any; /* elements of the largest tensor of the method */
 	size_t n_largest, n_others;
+	size_t largest[3]; /* of the instruction's tensors, the largest first */
 	bool computes;
 };
 
@@ -40,6 +41,11 @@ static void add_operand(void *arg, uint32_t value_index, unsigned access)
 		r->n_largest = n;
 	if (!et_add(r->n_others, other, &r->n_others) || !et_add(r->n_others, 1, &r->n_others))
 		r->n_others = SIZE_MAX;
+	for (size_t k = 0, size = n; k < 3; k++) {
+		size_t kept = r->largest[k] > size ? r->largest[k] : size;
+		size = r->largest[k] > size ? size : r->largest[k];
+		r->largest[k] = kept;
+	}
 	r->computes = r->computes || ((access & ET_ACCESS_WRITE) && !(access & ET_ACCESS_VIEW));
 }
 
@@ -67,6 +73,36 @@ size_t et_plan_most_steps(const struct et_plan *plan)
 		if (r.computes && !et_mul(r.n_largest, r.n_others, &n))
 			return SIZE_MAX;
 		most = n > most ? n : most;
+	}
+	return most;
+}
+
+/* The square root, rounded; without the C library. */
+static double root(double x)
+{
+	double y = x < 1 ? 1 : x;
+	for (int i = 0; i < 128 && y * y > x; i++)
+		y = (y + x / y) / 2;
+	return y;
+}
+
+/* The elements of its three matrices, M by K, K by N and M by N, tell how many multiplications a product takes: the
+ * root of their product. For a convolution that is too few by the width of its kernel. Other kernels take about as many
+ * steps as their largest tensor has elements. */
+size_t et_plan_likely_steps(const struct et_plan *plan)
+{
+	size_t most = 0;
+	for (uint32_t i = 0; i < plan->spec->n_instructions; i++) {
+		const struct et_plan_instruction *instruction = &plan->instructions[i];
+		struct operands r = { .plan = plan };
+		if (instruction->op != ET_OP_KERNEL)
+			continue;
+		et_plan_visit(plan, instruction, ET_ACCESS_READ | ET_ACCESS_WRITE | ET_ACCESS_VIEW, add_operand, &r);
+		double steps = (double)r.largest[0];
+		if (plan->operators[instruction->index].kernel->multiplies && r.largest[2])
+			steps = root(steps * (double)r.largest[1] * (double)r.largest[2]);
+		size_t n = steps < (double)(SIZE_MAX / 2) ? (size_t)steps : SIZE_MAX / 2;
+		most = r.computes && n > most ? n : most;
 	}
 	return most;
 }

@@ -2,8 +2,9 @@
 /* The executor: the loop over instructions of one run.
  *
  * Between two instructions the run checks whether it was cancelled, whether its deadline has passed, and whether the
- * next instruction belongs to another queue. Nothing can stop it within an instruction. Moves, jumps and frees belong
- * to no queue; they run on the current one.
+ * next instruction belongs to another queue. Within an instruction, the loops of kernels look at the first two (see
+ * compute.h); a delegate's call is not interrupted. Moves, jumps and frees belong to no queue; they run on the current
+ * one.
  *
  * A program may loop forever. Cancel, deadline and should_yield limit the damage. For a caller that uses none of them a
  * run ends after MAX_EXECUTED instructions, ten times ExecuTorch's limit.
@@ -171,6 +172,12 @@ static enum et_status run_kernel(struct et_run *run, const struct et_plan_instru
 	status = kernel->run(&ctx, args);
 	if (env->scratch)
 		et_pool_reset(env->scratch);
+	enum et_status why = (enum et_status)atomic_load_explicit(&env->compute->signal->status, memory_order_relaxed);
+	if (why) { /* whatever the kernel made of a loop that ended early */
+		run->diag.text[0] = '\0';
+		return et_fail(&run->diag, why, "%s while it ran",
+			why == ET_E_DEADLINE ? "the deadline passed" : "cancelled");
+	}
 	if (!status && instruction->has_view)
 		mark_views(plan, instruction, args);
 	return status;
@@ -303,8 +310,15 @@ static enum et_stop stop_at_queue(struct et_run *run, struct et_queue_id queue)
 	return ET_STOP_QUEUE;
 }
 
-enum et_stop et_run_advance(struct et_run *run, const struct et_worker_env *env)
+enum et_stop et_run_advance(struct et_run *run, const struct et_worker_env *worker_env)
 {
+	struct et_stop_signal signal = { &run->cancelled, run->deadline_ns, worker_env->now_ns, worker_env->clock,
+		ET_OK };
+	struct et_compute compute = worker_env->compute ? *worker_env->compute : (struct et_compute){ 0 };
+	struct et_worker_env stoppable = *worker_env;
+	const struct et_worker_env *env = &stoppable;
+	compute.signal = &signal;
+	stoppable.compute = &compute;
 	const struct et_plan *plan = run->method->plan;
 	/* an unfinished call has had its slice: others may come first */
 	uint32_t n = plan->spec->n_instructions, n_here = run->unfinished != NULL;

@@ -511,6 +511,16 @@ static void too_many_jumps_are_not_followed(void **state)
 	assert_true(is_state_beyond(60, 150, 32000));
 }
 
+/* Not a product: the elements of the largest tensor. */
+static void likely_steps_of_one_instruction(void **state)
+{
+	mk_arena(&mk, 4096);
+	int x = planned(0, 4), y = planned(64, 50);
+	mk_kernel(&mk, mk_operator(&mk, "test::add", "out"), MK_ARGS(x, x, y));
+	assert_int_equal(rig_try_plan(&rig, &mk), ET_OK);
+	assert_int_equal(et_plan_info(rig.plan)->n_likely_steps, 50);
+}
+
 static size_t most_steps(void)
 {
 	if (rig_try_plan(&rig, &mk) != ET_OK)
@@ -590,6 +600,7 @@ int main(void)
 		TEST(jumps_are_followed),
 		TEST(too_many_jumps_are_not_followed),
 		TEST(steps_of_one_instruction),
+		TEST(likely_steps_of_one_instruction),
 		TEST(steps_of_views_and_numbers),
 		TEST(steps_of_a_dynamic_view),
 		TEST(steps_of_a_moved_tensor),

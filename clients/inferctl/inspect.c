@@ -133,12 +133,13 @@ static json_t *plan_json(struct inspect *in, const struct et_method_spec *method
 		return json_pack("{s:b, s:o}", "runs_here", 0, "reason",
 			ctl_json_text(diag.text[0] ? diag.text : et_status_text(status)));
 	info = et_plan_info(plan);
-	json = json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s}", "runs_here", 1, "state_bytes",
-		(json_int_t)info->n_state_bytes, "shared_bytes", (json_int_t)info->n_shared_bytes, "activation_bytes",
-		(json_int_t)info->n_activation_bytes, "frame_bytes", (json_int_t)info->n_value_table_bytes,
-		"delegate_bytes", (json_int_t)info->n_delegate_bytes, "plan_bytes", (json_int_t)info->n_plan_bytes,
-		"constant_copies", (json_int_t)info->n_copied_constant_bytes, "stateful", info->is_stateful,
-		"first_queue", et_queue_kind_name(info->first_queue.kind));
+	json = json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s}", "runs_here", 1, "likely_steps",
+		(json_int_t)info->n_likely_steps, "state_bytes", (json_int_t)info->n_state_bytes, "shared_bytes",
+		(json_int_t)info->n_shared_bytes, "activation_bytes", (json_int_t)info->n_activation_bytes,
+		"frame_bytes", (json_int_t)info->n_value_table_bytes, "delegate_bytes",
+		(json_int_t)info->n_delegate_bytes, "plan_bytes", (json_int_t)info->n_plan_bytes, "constant_copies",
+		(json_int_t)info->n_copied_constant_bytes, "stateful", info->is_stateful, "first_queue",
+		et_queue_kind_name(info->first_queue.kind));
 	et_plan_unref(plan);
 	return json;
 }
@@ -286,6 +287,17 @@ static void print_cannot_run(const struct ctl *ctl, const char *why)
 	printf("    %scannot run here: %s%s\n", ctl_yellow(ctl), ctl_safe(why), ctl_plain(ctl));
 }
 
+/* How long the run may stay in one instruction: a kernel's loops end early, but a delegate's call does not. */
+static void print_longest(const struct et_method_spec *method, const struct et_plan_info *info)
+{
+	if (count_op(method, ET_OP_KERNEL))
+		printf("    time   the longest kernel call: about %.2g steps at the largest sizes, roughly %.2g s on one "
+		       "core\n",
+			(double)info->n_likely_steps, (double)info->n_likely_steps / 1e9);
+	if (count_op(method, ET_OP_DELEGATE))
+		printf("    time   a delegate call is not interrupted; its length is not estimated\n");
+}
+
 static void print_memory(struct inspect *in, const struct et_method_spec *method)
 {
 	struct et_plan *plan = NULL;
@@ -316,6 +328,7 @@ static void print_memory(struct inspect *in, const struct et_method_spec *method
 			ctl_bytes(info->n_activation_bytes), ctl_bytes(info->n_value_table_bytes),
 			et_queue_kind_name(info->first_queue.kind), n_copied,
 			n_copied == 1 ? " or output" : "s or outputs");
+		print_longest(method, info);
 		et_plan_unref(plan);
 	} else {
 		putchar('\n');

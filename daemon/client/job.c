@@ -8,11 +8,13 @@
  *
  * What must always be true: a job that is QUEUED or RUNNING is answered exactly once, whichever comes first of its
  * run, its deadline, cancellation and disconnection. The queue's lock decides that: the thread that takes the item
- * out of the queue ends it. A stuck worker cannot do so; is_answered decides between that worker and the loop
- * thread, which answers in its place. */
+ * out of the queue ends it. A worker that is in one long call cannot do so; `answer` decides between that worker and
+ * the loop thread, which answers in its place OVERDUE_NS after the deadline or the cancellation. What the run uses
+ * stays until the worker comes back, and a spare worker serves meanwhile. */
 #include "daemon/client/job.h"
 
 #include "daemon/client/binding.h"
+#include "daemon/client/give_up.h"
 #include "daemon/context.h"
 #include "daemon/client/session.h"
 #include "daemon/base/cores.h"
@@ -26,6 +28,8 @@
 #include <string.h>
 #include <unistd.h>
 
+/* How long a run gets to end by itself after its deadline or its cancellation: kernels look every few milliseconds. */
+enum { OVERDUE_NS = 10 * 1000 * 1000 };
 enum { MAX_PROFILE_EVENTS = 16384, MAX_DEVICE_NS = 100 * 1000 * 1000 };
 
 static const char *state_name(uint32_t state)
@@ -242,8 +246,9 @@ static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 	inf_quota_discharge(b->user, INF_QUOTA_REQUESTS, 1);
 	atomic_fetch_sub_explicit(&session->n_in_flight, 1, memory_order_relaxed);
 	/* before it is IDLE and may be submitted again */
-	bool is_given_up = atomic_exchange(&b->job.is_answered, true);
-	if (is_given_up) {
+	uint32_t answer = atomic_exchange(&b->job.answer, INF_ANSWER_WORKER);
+	bool is_given_up = answer == INF_ANSWER_GIVEN_UP || answer == INF_ANSWER_STUCK;
+	if (answer == INF_ANSWER_STUCK) {
 		atomic_fetch_sub_explicit(&b->method->model->n_stuck, 1, memory_order_relaxed);
 		atomic_fetch_sub_explicit(&b->method->first->n_stuck, 1, memory_order_relaxed);
 	}
@@ -430,9 +435,16 @@ static void count_width(struct inf_binding *b, bool is_done, uint64_t used_ns)
 		*max_ns -= used_ns; /* for the next segment */
 }
 
-static enum inf_segment_end job_run(void *self, struct inf_item *item, struct inf_worker *worker)
+/* The run has come to its end, and its worker answers. False: the loop thread has answered, so the run has failed. */
+static bool claim_answer(struct inf_job *job)
 {
-	struct inf_binding *b = inf_job_binding(item);
+	uint32_t expected = INF_ANSWER_OPEN;
+	return atomic_compare_exchange_strong(&job->answer, &expected, INF_ANSWER_WORKER);
+}
+
+static enum inf_segment_end run_segment(struct inf_binding *b, struct inf_worker *worker)
+{
+	struct inf_item *item = &b->job.item;
 	struct inf_job *job = &b->job;
 	struct et_run *run = &job->run;
 	uint64_t began_ns = et_platform_now_ns(NULL);
@@ -471,8 +483,20 @@ static enum inf_segment_end job_run(void *self, struct inf_item *item, struct in
 			et_queue_kind_name((enum et_queue_kind)run->queue.kind), run->queue.device);
 		run->status = ET_E_NOT_SUPPORTED;
 	}
+	/* before the state is kept, which the client does not expect of a run that it was told has failed */
+	if (!claim_answer(job) && run->status == ET_OK)
+		run->status = ET_E_CANCELLED;
 	end_run(b, et_run_end(run), &worker->reply);
 	return INF_SEGMENT_ENDED;
+}
+
+static enum inf_segment_end job_run(void *self, struct inf_item *item, struct inf_worker *worker)
+{
+	struct inf_binding *b = inf_job_binding(item);
+	enum inf_segment_end end = run_segment(b, worker);
+	if (worker->is_spare)
+		et_plan_release(b->method->model->plan, worker->single_core.worker_index);
+	return end;
 }
 
 static void job_finished(void *self, struct inf_item *item, struct inf_worker *worker)
@@ -629,6 +653,12 @@ static uint64_t deadline_of(uint64_t timeout_us, uint64_t now_ns)
 	return has_deadline ? deadline_ns : 0;
 }
 
+static uint64_t overdue_after(uint64_t ns)
+{
+	uint64_t overdue_ns;
+	return __builtin_add_overflow(ns, (uint64_t)OVERDUE_NS, &overdue_ns) ? UINT64_MAX : overdue_ns;
+}
+
 static bool are_cores_busy(void *self)
 {
 	return inf_cores_are_busy(inf_pool_n_workers(self));
@@ -647,10 +677,11 @@ static void make_ready(struct inf_binding *b, uint64_t id, enum inf_class priori
 	job->n_single_core = job->n_all_cores = 0;
 	job->frame = NULL;
 	job->run.n_copied_bytes = 0;
-	atomic_store(&job->is_answered, false);
+	atomic_store(&job->answer, INF_ANSWER_OPEN);
 	atomic_store_explicit(&job->run.cancelled, false, memory_order_relaxed);
 	job->item.priority_class = priority_class;
 	job->item.deadline_ns = deadline_ns;
+	job->item.overdue_ns = deadline_ns ? overdue_after(deadline_ns) : 0;
 	job->item.cost_ns = atomic_load_explicit(&model->stats.guess_ns, memory_order_relaxed);
 	job->item.prefers_single_core = !inf_pool_has_all_cores(cpu) ||
 					!inf_width_choose(&model->width, now_ns, are_cores_busy, cpu);
@@ -665,7 +696,7 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 	struct inf_refusal refusal;
 	enum inf_class priority_class;
 	if (inf_job_is_busy(job)) {
-		bool is_given_up = atomic_load(&job->is_answered);
+		bool is_given_up = atomic_load(&job->answer) >= INF_ANSWER_GIVEN_UP;
 		inf_text(error, room,
 			is_given_up ? "an earlier request on binding %llu was given up, but a worker is "
 				      "still in it; bind a second set of tensors"
@@ -727,30 +758,19 @@ void inf_job_cancel(struct inf_binding *b, enum inf_status status, const char *w
 		return;
 	/* a run that is moving between two queues is in neither; it sees this flag */
 	atomic_store(&b->job.run.cancelled, true);
-	if (take_out(b))
+	if (take_out(b)) {
 		end_waiting(b, status, why, &context->reply);
-	else
-		inf_queues_cancel(&context->queues, &b->job.run);
+		return;
+	}
+	inf_queues_cancel(&context->queues, &b->job.run);
+	uint64_t overdue_ns = overdue_after(et_platform_now_ns(NULL));
+	if (!b->job.item.overdue_ns || overdue_ns < b->job.item.overdue_ns)
+		b->job.item.overdue_ns = overdue_ns;
+	context->events.expect_deadline(context->events.self, overdue_ns);
 }
 
 const char inf_job_stuck_text[] = "a worker does not come back from an earlier request of this model; no other request "
 				  "of it begins until it does";
-
-bool inf_job_give_up(struct inf_binding *b, enum inf_status status, const char *why)
-{
-	struct inf_model *model = b->method->model;
-	atomic_fetch_add_explicit(&model->n_stuck, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&b->method->first->n_stuck, 1, memory_order_relaxed);
-	if (!inf_job_is_busy(&b->job) || atomic_exchange(&b->job.is_answered, true)) {
-		atomic_fetch_sub_explicit(&model->n_stuck, 1, memory_order_relaxed);
-		atomic_fetch_sub_explicit(&b->method->first->n_stuck, 1, memory_order_relaxed);
-		return false;
-	}
-	atomic_store(&b->job.run.cancelled, true);
-	inf_queues_cancel(&b->method->context->queues, &b->job.run);
-	inf_session_refuse(b->session, b->job.id, status, "%s", why);
-	return true;
-}
 
 void inf_job_stop_waiting(struct inf_binding *b, enum inf_status status, const char *why)
 {
@@ -766,6 +786,8 @@ uint64_t inf_jobs_expire(struct inf_context *context)
 	for (uint32_t i = 0; i < context->queues.n; i++) {
 		while ((item = inf_pool_take_expired(context->queues.pools[i], &next_ns)))
 			end_waiting(inf_job_binding(item), INF_MISSED_DEADLINE, late, &context->reply);
+		first_ns = next_ns < first_ns ? next_ns : first_ns;
+		next_ns = inf_job_give_up_overdue(context->queues.pools[i]);
 		first_ns = next_ns < first_ns ? next_ns : first_ns;
 	}
 	return first_ns;

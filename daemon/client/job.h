@@ -28,6 +28,16 @@ enum inf_job_state {
 	INF_JOB_DONE,
 };
 
+/* Who answers the client: the thread that changes it from INF_ANSWER_OPEN. */
+enum inf_job_answer {
+	INF_ANSWER_OPEN,
+	INF_ANSWER_WORKER, /* the thread that ended the job */
+	/* The loop thread has, and the worker is still in the run: the job was given up, and its result is thrown away.
+	 * STUCK: it is also counted in n_stuck, so that no other request of the model begins. */
+	INF_ANSWER_GIVEN_UP,
+	INF_ANSWER_STUCK,
+};
+
 /* How the frame of its run is charged, see inf_binding_charge_frame. */
 enum inf_frame_charge {
 	INF_FRAME_FREE,    /* not charged: a program of the model folder */
@@ -51,9 +61,7 @@ struct inf_job {
 	struct et_profile *profile; /* NULL: the client did not ask for one */
 	struct inf_worker *worker;  /* runs the job, or waits for its delegate */
 	bool is_off_home_queue;     /* in another queue than its home queue, see home_of in job.c */
-	/* The thread that changes it from false to true answers the client. If it is true while the job is still in
-	 * flight, the loop thread has answered for a stuck worker: the job was given up. */
-	_Atomic(bool) is_answered;
+	_Atomic(uint32_t) answer;   /* enum inf_job_answer */
 };
 
 void inf_job_init(struct inf_job *job);
@@ -70,13 +78,11 @@ enum inf_status inf_job_submit(struct inf_binding *binding, uint64_t id, const s
 void inf_job_cancel(struct inf_binding *binding, enum inf_status status, const char *why);
 /* The same for a waiting job; a running one goes on. Loop thread. */
 void inf_job_stop_waiting(struct inf_binding *binding, enum inf_status status, const char *why);
-/* Answer a running job whose worker is stuck, and ask the run to stop; its result is thrown away. The binding stays
- * busy and its memory in use until the worker comes back. False: the job has been answered. The caller has a
- * reference to the binding. Loop thread. */
-bool inf_job_give_up(struct inf_binding *binding, enum inf_status status, const char *why);
 /* Why requests of a model are refused while a worker is stuck in a given-up request of it. */
 extern const char inf_job_stuck_text[];
-/* Answer jobs whose deadline passed while they waited. Returns the next deadline; UINT64_MAX: none. Loop thread. */
+/* Answer jobs whose deadline passed while they waited, and jobs that do not end although their deadline has passed or
+ * they were cancelled; let spare workers serve in the place of the workers that are in these. Returns when to call
+ * again; UINT64_MAX: no job has a deadline. Loop thread. */
 uint64_t inf_jobs_expire(struct inf_context *context);
 
 /* The events of a pool whose items are jobs; @self is not used. */

@@ -365,6 +365,7 @@ static int start_queues(struct inf_server *server, struct et_diag *diag)
 		.queue = { .kind = ET_QUEUE_CPU },
 		.n_workers = config->workers ? config->workers : inf_n_cores(),
 		.has_all_cores = inf_n_cores() > 1,
+		.n_spares = config->workers ? config->workers : inf_n_cores(),
 		.age_ns = config->age_ns,
 		.spin_ns = inf_n_cores() >= SPIN_MIN_CORES ? config->spin_ns : 0,
 		.registry = registry,
@@ -378,6 +379,7 @@ static int start_queues(struct inf_server *server, struct et_diag *diag)
 		return rc;
 	queues->n = 1;
 	pool.has_all_cores = false;
+	pool.n_spares = 0; /* a device works on so many requests as it says */
 	for (size_t b = 0; b < registry->n_backends; b++)
 		for (uint32_t d = 0; d < registry->backends[b].ops->n_devices(registry->backends[b].backend); d++) {
 			struct et_device device = { 0 };

@@ -13,6 +13,7 @@
 
 #include "daemon/base/text.h"
 #include "daemon/client/binding.h"
+#include "daemon/client/give_up.h"
 #include "daemon/client/job.h"
 #include "daemon/client/requests.h"
 #include "daemon/client/session.h"

@@ -144,15 +144,21 @@ static const char *find_program_host(const struct inf_backends *backends, char *
 static size_t open_programs(struct inf_backends *backends, size_t index)
 {
 	enum { CANCEL_NS = 15 * 1000 * 1000, LOAD_NS = 60 * 1000 * 1000 };
-	struct et_plugin_option options[INF_CONFIG_OPTIONS_MAX];
+	struct et_plugin_option options[INF_CONFIG_OPTIONS_MAX + 1];
 	struct et_diag diag = { "" };
 	const struct inf_config_backend *section = find_section(backends, "xnnpack");
+	char n_workers[16];
 	char keys[INF_CONFIG_OPTIONS_MAX][INF_CONFIG_NAME_MAX + 16], host[INF_CONFIG_PATH_MAX];
 	uint32_t n = section && !section->path[0] ? section->n_options : 0;
 	for (uint32_t i = 0; i < n; i++) {
 		inf_text(keys[i], sizeof(keys[i]), "xnnpack.%s", section->options[i].key);
 		options[i] = (struct et_plugin_option){ keys[i], section->options[i].value };
 	}
+	/* the workers, as many spare ones, and the threads over all cores */
+	uint32_t workers = backends->config->workers ? backends->config->workers
+						     : (uint32_t)sysconf(_SC_NPROCESSORS_CONF);
+	inf_text(n_workers, sizeof(n_workers), "%u", workers < 250 ? 2 * workers + 2 : 512);
+	options[n++] = (struct et_plugin_option){ "workers", n_workers };
 	struct et_plugin_config config = {
 		.name = "programs",
 		.host_path = find_program_host(backends, host, sizeof(host)),

@@ -314,6 +314,8 @@ bool inf_model_needs_worker(const struct inf_model *s, uint32_t queue, uint32_t 
 	uint32_t task_index = worker;
 	if (!s->plan)
 		return false;
+	if (worker >= inf_pool_n_workers(s->queues->pools[queue])) /* a spare worker drops its instances itself */
+		return false;
 	for (uint32_t q = 0; q < queue; q++)
 		task_index += inf_pool_n_workers(s->queues->pools[q]);
 	const struct inf_model_task *task = &s->tasks[task_index];
@@ -350,8 +352,8 @@ enum et_status inf_model_prepare_worker(struct inf_model *s, struct inf_worker *
 	uint32_t worker_index = is_all_cores ? worker->all_cores.worker_index : worker->single_core.worker_index;
 	if (et_plan_is_prepared(s->plan, worker_index))
 		return ET_OK;
-	struct inf_model_task *task = task_of(s, worker);
-	if (claim(task)) { /* before its turn */
+	struct inf_model_task *task = worker->is_spare ? NULL : task_of(s, worker);
+	if (task && claim(task)) { /* before its turn */
 		prepare(task, worker);
 		return task->status ? et_fail(diag, task->status, "%s", reason_of(task)) : ET_OK;
 	}
@@ -389,6 +391,17 @@ static bool may_be_quick(const struct inf_model *s)
 			return false;
 	return s->backend && strcmp(s->backend, "portable") == 0 && s->info->n_most_steps <= MAX_QUICK_STEPS &&
 	       n_copied <= MAX_QUICK_COPY;
+}
+
+/* Cancellation and deadlines reach into a kernel, but a higher priority waits until it has ended. */
+static void warn_of_long_calls(const struct inf_model *s)
+{
+	const size_t many_steps = (size_t)5 * 1000 * 1000 * 1000;
+	if (s->info->n_likely_steps > many_steps)
+		et_logf(s->log, ET_LOG_WARNING,
+			"model %s: one instruction may take about %.0f s on one core; requests of a higher priority "
+			"wait for it, unless it has a deadline",
+			s->model, (double)s->info->n_likely_steps / 1e9);
 }
 
 static bool is_transient(const struct inf_model_task *task)
@@ -464,6 +477,7 @@ static void poll_loading(struct inf_model *s)
 		enum progress progress = check_tasks(s);
 		if (progress == PROGRESS_ENOUGH) {
 			s->stats.may_be_quick = may_be_quick(s);
+			warn_of_long_calls(s);
 			inf_model_set_state(s, INF_MODEL_READY);
 			s->events->loaded(s->events->self, s);
 			if (s->state == INF_MODEL_READY)

@@ -36,11 +36,14 @@ static struct inf_pool_thread *pick_idle(struct inf_pool *pool)
 		priority_class++;
 	atomic_store_explicit(&pool->best_class, priority_class, memory_order_relaxed);
 
-	if (!inf_sched_has_work(&pool->sched, true) || et_list_is_empty(&pool->idle))
+	if (!inf_sched_has_work(&pool->sched, true))
 		return NULL;
 	struct inf_pool_thread *t = NULL;
-	if (inf_sched_has_work(&pool->sched, false))
+	bool is_for_any = inf_sched_has_work(&pool->sched, false);
+	if (is_for_any && !et_list_is_empty(&pool->idle))
 		t = ET_CONTAINER_OF(pool->idle.next, struct inf_pool_thread, idle);
+	else if (is_for_any && pool->sched.n_replaced && !et_list_is_empty(&pool->idle_spares))
+		t = ET_CONTAINER_OF(pool->idle_spares.next, struct inf_pool_thread, idle);
 	else if (!et_list_is_empty(&first->idle))
 		t = first;
 	if (t)
@@ -79,11 +82,26 @@ void inf_pool_settle(struct inf_pool *pool, struct inf_item *item, enum inf_segm
 
 /* --- starting and ending -------------------------------------------------------------------------- */
 
+static int start_thread(struct inf_pool_thread *t)
+{
+	struct et_queue_id queue = t->worker.pool->options.queue;
+	char name[16];
+	if (queue.kind == ET_QUEUE_CPU)
+		snprintf(name, sizeof(name), "cpu-%u", t->worker.index % 1000);
+	else
+		snprintf(name, sizeof(name), "%s%u-%u", et_queue_kind_name(queue.kind), queue.device % 100,
+			t->worker.index % 1000);
+	int rc = inf_thread_start(&t->id, inf_pool_thread_main, t, name);
+	t->has_thread = rc == 0;
+	return rc;
+}
+
 int inf_pool_new(struct inf_pool **ret_pool, const struct inf_pool_options *options,
 	const struct inf_pool_events *events, struct et_diag *diag)
 {
 	struct inf_pool *pool = calloc(1, sizeof(*pool));
-	if (!pool || !(pool->threads = calloc(options->n_workers, sizeof(*pool->threads)))) {
+	const uint32_t n_all = options->n_workers + options->n_spares;
+	if (!pool || !(pool->threads = calloc(n_all, sizeof(*pool->threads)))) {
 		free(pool);
 		et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "out of memory");
 		return -ENOMEM;
@@ -91,10 +109,12 @@ int inf_pool_new(struct inf_pool **ret_pool, const struct inf_pool_options *opti
 	pool->options = *options;
 	pool->events = *events;
 	pool->n_threads = options->n_workers;
+	pool->n_spares = options->n_spares;
 	pool->has_all_cores = options->has_all_cores && options->n_workers > 1;
 	pthread_mutex_init(&pool->lock, NULL);
 	pthread_cond_init(&pool->changed, NULL);
 	et_list_init(&pool->idle);
+	et_list_init(&pool->idle_spares);
 	atomic_store(&pool->best_class, INF_N_CLASSES);
 	pool->inline_worker.pool = pool;
 	pool->inline_worker.reply.fd = -1;
@@ -106,24 +126,17 @@ int inf_pool_new(struct inf_pool **ret_pool, const struct inf_pool_options *opti
 
 	int rc = 0;
 	uint32_t n = 0;
-	for (uint32_t i = 0; i < pool->n_threads; i++) {
+	for (uint32_t i = 0; i < n_all; i++) {
 		et_list_init(&pool->threads[i].idle);
 		et_list_init(&pool->threads[i].tasks);
 		pthread_mutex_init(&pool->threads[i].worker.lock, NULL);
 		pthread_cond_init(&pool->threads[i].worker.changed, NULL);
 		pool->threads[i].worker.pool = pool;
 		pool->threads[i].worker.index = i;
+		pool->threads[i].worker.is_spare = i >= pool->n_threads;
 	}
-	for (; n < pool->n_threads && rc == 0; n++) {
-		char name[16];
-		if (options->queue.kind == ET_QUEUE_CPU)
-			snprintf(name, sizeof(name), "cpu-%u", n % 1000);
-		else
-			snprintf(name, sizeof(name), "%s%u-%u", et_queue_kind_name(options->queue.kind),
-				options->queue.device % 100, n % 1000);
-		rc = inf_thread_start(&pool->threads[n].id, inf_pool_thread_main, &pool->threads[n], name);
-		pool->threads[n].has_thread = rc == 0;
-	}
+	for (; n < pool->n_threads && rc == 0; n++)
+		rc = start_thread(&pool->threads[n]);
 	if (rc < 0) {
 		n--;
 		et_fail(diag, ET_E_INTERNAL, "can't start a thread: %s", strerror(-rc));
@@ -151,13 +164,14 @@ struct inf_pool *inf_pool_free(struct inf_pool *pool)
 	pthread_mutex_lock(&pool->lock);
 	pool->is_stopping = true;
 	pthread_mutex_unlock(&pool->lock);
-	for (uint32_t i = 0; i < pool->n_threads; i++) {
+	const uint32_t n_all = pool->n_threads + pool->n_spares;
+	for (uint32_t i = 0; i < n_all; i++) {
 		if (!pool->threads[i].has_thread)
 			continue;
 		inf_pool_thread_wake(&pool->threads[i]);
 		pthread_join(pool->threads[i].id, NULL);
 	}
-	for (uint32_t i = 0; i < pool->n_threads; i++) {
+	for (uint32_t i = 0; i < n_all; i++) {
 		pthread_mutex_destroy(&pool->threads[i].worker.lock);
 		pthread_cond_destroy(&pool->threads[i].worker.changed);
 	}
@@ -178,7 +192,7 @@ struct et_queue_id inf_pool_queue(const struct inf_pool *pool)
 
 void inf_pool_cancel(struct inf_pool *pool, struct et_run *run)
 {
-	for (uint32_t i = 0; i < pool->n_threads; i++) {
+	for (uint32_t i = 0; i < pool->n_threads + pool->n_spares; i++) {
 		struct inf_worker *worker = &pool->threads[i].worker;
 		pthread_mutex_lock(&worker->lock);
 		if (worker->is_pending && worker->pending == run)
@@ -199,7 +213,7 @@ bool inf_pool_has_all_cores(const struct inf_pool *pool)
 
 uint32_t inf_pool_n_plan_workers(const struct inf_pool *pool)
 {
-	return pool->n_threads + pool->has_all_cores;
+	return pool->n_threads + pool->n_spares + pool->has_all_cores;
 }
 
 /* --- requests and tasks --------------------------------------------------------------------------- */
@@ -300,7 +314,7 @@ bool inf_pool_remove(struct inf_pool *pool, struct inf_item *item)
 static uint64_t next_deadline(const struct inf_pool *pool, uint64_t now_ns)
 {
 	uint64_t next_ns = inf_sched_next_deadline(&pool->sched);
-	for (uint32_t i = 0; i < pool->n_threads; i++) {
+	for (uint32_t i = 0; i < pool->n_threads + pool->n_spares; i++) {
 		const struct inf_item *item = pool->threads[i].item;
 		if (item && item->deadline_ns > now_ns && item->deadline_ns < next_ns)
 			next_ns = item->deadline_ns;
@@ -380,13 +394,58 @@ void inf_pool_check(struct inf_pool *pool,
 {
 	uint64_t now_ns = et_platform_now_ns(NULL);
 	pthread_mutex_lock(&pool->lock);
-	for (uint32_t i = 0; i < pool->n_threads; i++) {
+	for (uint32_t i = 0; i < pool->n_threads + pool->n_spares; i++) {
 		struct inf_pool_thread *t = &pool->threads[i];
 		uint64_t since_ns = busy_since(t, now_ns);
 		if (since_ns && (t->item || t->is_in_task))
 			look(self, t->item, i, since_ns);
 	}
 	inf_pool_unlock(pool);
+}
+
+uint64_t inf_pool_check_overdue(struct inf_pool *pool,
+	void (*look)(void *self, struct inf_item *item, uint32_t worker, uint64_t since_ns), void *self)
+{
+	uint64_t now_ns = et_platform_now_ns(NULL), next_ns = UINT64_MAX;
+	pthread_mutex_lock(&pool->lock);
+	for (uint32_t i = 0; i < pool->n_threads + pool->n_spares; i++) {
+		struct inf_pool_thread *t = &pool->threads[i];
+		uint64_t overdue_ns = t->item && !t->is_replaced ? t->item->overdue_ns : 0;
+		if (overdue_ns > now_ns)
+			next_ns = overdue_ns < next_ns ? overdue_ns : next_ns;
+		else if (overdue_ns)
+			look(self, t->item, i, busy_since(t, now_ns));
+	}
+	inf_pool_unlock(pool);
+	return next_ns;
+}
+
+bool inf_pool_replace(struct inf_pool *pool, uint32_t worker, const struct inf_item *item)
+{
+	struct inf_pool_thread *t = &pool->threads[worker];
+	pthread_mutex_lock(&pool->lock);
+	uint32_t n_replaced = pool->sched.n_replaced + 1;
+	bool is_possible = t->item == item && !t->is_replaced && n_replaced <= pool->n_spares;
+	if (is_possible) {
+		t->is_replaced = true;
+		inf_sched_set_replaced(&pool->sched, n_replaced);
+		if (item->is_all_cores)
+			inf_sched_single_core(&pool->sched);
+	}
+	inf_pool_unlock(pool);
+	/* without a thread, or with one that could not make its thread sets, the queue goes on with what it has */
+	if (is_possible && n_replaced > pool->n_spare_threads &&
+		start_thread(&pool->threads[pool->n_threads + pool->n_spare_threads]) == 0)
+		pool->n_spare_threads++;
+	return is_possible;
+}
+
+uint32_t inf_pool_n_replaced(struct inf_pool *pool)
+{
+	pthread_mutex_lock(&pool->lock);
+	uint32_t n = pool->sched.n_replaced;
+	pthread_mutex_unlock(&pool->lock);
+	return n;
 }
 
 void inf_pool_share_cores(struct inf_pool *pool, uint64_t after_ns)

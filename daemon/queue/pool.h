@@ -33,6 +33,7 @@ struct inf_pool_options {
 	struct et_queue_id queue;
 	uint32_t first_worker; /* the worker_index of its first thread set in a Plan */
 	uint32_t n_workers;
+	uint32_t n_spares;  /* how many workers can be replaced at a time, see inf_pool_replace */
 	bool has_all_cores; /* the first worker has a thread set over all cores */
 	uint64_t age_ns;    /* a request that waited this long goes next, whatever its priority: see inf_sched_take */
 	uint64_t spin_ns;   /* how long an idle worker polls for more work before it sleeps */
@@ -52,9 +53,10 @@ struct et_queue_id inf_pool_queue(const struct inf_pool *pool);
 uint32_t inf_pool_n_workers(const struct inf_pool *pool);
 /* Whether a request can run on all cores. */
 bool inf_pool_has_all_cores(const struct inf_pool *pool);
-/* How many worker_index values of a Plan the pool uses: one for each worker, and one for all cores if it has them. */
+/* How many worker_index values of a Plan the pool uses: one for each worker and each spare one, and one for all cores
+ * if it has them. */
 uint32_t inf_pool_n_plan_workers(const struct inf_pool *pool);
-/* For its constant members: the worker's thread uses the others. */
+/* For its constant members: the worker's thread uses the others. Spare workers come after the others. */
 struct inf_worker *inf_pool_worker(struct inf_pool *pool, uint32_t worker);
 
 /* Put @item into this queue. It must not be in any queue (its owner is NULL). Any thread. */
@@ -94,6 +96,17 @@ void inf_pool_stats(struct inf_pool *pool, struct inf_pool_stats *ret_stats);
  * and take references. Loop thread only. */
 void inf_pool_check(struct inf_pool *pool,
 	void (*look)(void *self, struct inf_item *item, uint32_t worker, uint64_t since_ns), void *self);
+/* Call @look in the same way for each worker that has been in an item since before the item's overdue_ns, and is not
+ * replaced. Returns when to call again: the earliest overdue_ns that is still to come, UINT64_MAX: none. Loop thread
+ * only. */
+uint64_t inf_pool_check_overdue(struct inf_pool *pool,
+	void (*look)(void *self, struct inf_item *item, uint32_t worker, uint64_t since_ns), void *self);
+/* Let a spare worker serve in the place of @worker until that has come back from @item. The spare worker's thread is
+ * started when it is needed first. False: @worker has come back already, or all spare workers serve. Loop thread
+ * only. */
+bool inf_pool_replace(struct inf_pool *pool, uint32_t worker, const struct inf_item *item);
+/* Workers that are replaced now. Any thread. */
+uint32_t inf_pool_n_replaced(struct inf_pool *pool);
 /* If a request has all cores, and has been in one instruction for longer than @after_ns while other requests wait, let
  * these start beside it. Loop thread only, after inf_pool_check. */
 void inf_pool_share_cores(struct inf_pool *pool, uint64_t after_ns);

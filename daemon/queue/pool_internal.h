@@ -21,7 +21,8 @@ struct inf_pool_thread {
 	uint64_t seen_ns;
 	struct inf_item *item; /* the request that it runs; this and the next two under the lock */
 	bool is_in_task;
-	bool is_lent; /* the loop thread runs a request on its thread sets */
+	bool is_replaced; /* a spare worker serves in its place; under the lock */
+	bool is_lent;     /* the loop thread runs a request on its thread sets */
 	struct et_pool scratch;
 	pthread_t id;
 	bool has_thread;
@@ -37,6 +38,7 @@ struct inf_pool {
 	pthread_cond_t changed; /* a thread has started, or has its thread sets back */
 	struct inf_sched sched;
 	struct et_list_node idle; /* the thread that became idle last is first */
+	struct et_list_node idle_spares;
 	uint32_t n_started, n_failed;
 	bool is_stopping;
 	uint64_t busy_ns, n_completed;
@@ -44,8 +46,9 @@ struct inf_pool {
 	_Atomic(uint32_t) n_waiting;  /* a copy of the scheduler's, for readers without the lock */
 	_Atomic(uint32_t) best_class; /* of the waiting requests; INF_N_CLASSES: none waits */
 	_Atomic(uint32_t) n_spinning;
-	uint32_t n_threads;
-	struct inf_pool_thread *threads;
+	uint32_t n_threads, n_spares;
+	uint32_t n_spare_threads;        /* started so far; the loop thread's */
+	struct inf_pool_thread *threads; /* the spare ones last */
 
 	/* The loop thread's, in inf_pool_submit_quick: it borrows an idle worker's thread sets. */
 	struct inf_worker inline_worker;

@@ -314,7 +314,8 @@ static bool is_alone(const struct inf_sched *sched)
 
 bool inf_sched_has_work(const struct inf_sched *sched, bool is_all_cores_owner)
 {
-	if (!sched->n_waiting || sched->is_all_cores_running || sched->n_running >= sched->options.n_workers)
+	if (!sched->n_waiting || sched->is_all_cores_running ||
+		sched->n_running >= sched->options.n_workers + sched->n_replaced)
 		return false;
 	return is_all_cores_owner || !is_alone(sched);
 }
@@ -363,6 +364,11 @@ struct inf_item *inf_sched_take(struct inf_sched *sched, bool is_all_cores_owner
 void inf_sched_single_core(struct inf_sched *sched)
 {
 	sched->is_all_cores_running = false;
+}
+
+void inf_sched_set_replaced(struct inf_sched *sched, uint32_t n_replaced)
+{
+	sched->n_replaced = n_replaced;
 }
 
 void inf_sched_leave(struct inf_sched *sched, struct inf_item *item, uint64_t used_ns)

@@ -77,6 +77,10 @@ struct inf_item {
 	 * and gets prefers_single_core; 0: never. */
 	uint64_t all_cores_max_ns;
 
+	/* When its worker is to be replaced if it is still in it, see inf_pool_check_overdue; 0: never. The loop
+	 * thread's. */
+	uint64_t overdue_ns;
+
 	/* The pool whose queue it is in; NULL: none. Changed under that pool's lock. */
 	_Atomic(void *) owner;
 
@@ -104,6 +108,7 @@ struct inf_sched {
 	uint64_t virtual_ns[INF_N_CLASSES];         /* the virtual time at which a new group begins */
 	uint64_t arrivals;
 	uint32_t n_waiting, n_blocked, n_running;
+	uint32_t n_replaced;   /* see inf_sched_set_replaced */
 	uint32_t n_since_aged; /* items taken since the last one that was taken for its age */
 	bool is_all_cores_running;
 };
@@ -146,6 +151,9 @@ bool inf_sched_remove(struct inf_sched *sched, struct inf_item *item, uint64_t n
 /* The item that has all cores keeps them, but counts as one core's from now on, so that others may start beside it: for
  * an item that does not end. Nothing happens if there is none. */
 void inf_sched_single_core(struct inf_sched *sched);
+
+/* So many items more may run, because as many of the running ones may not end for long. */
+void inf_sched_set_replaced(struct inf_sched *sched, uint32_t n_replaced);
 
 /* A running item leaves its worker after @used_ns (wall time times cores) and becomes OUT. An item that had all
  * cores is charged for at most its cost_ns, if that is not 0. */

@@ -187,6 +187,10 @@ static void work(struct inf_pool_thread *t)
 		et_list_remove(&t->idle);
 		if (ran)
 			inf_pool_settle(pool, ran, end, now_ns - began.wall_ns, charge(t, ran, &began, &ended), now_ns);
+		if (t->is_replaced) { /* until now */
+			t->is_replaced = false;
+			inf_sched_set_replaced(&pool->sched, pool->sched.n_replaced - 1);
+		}
 		struct inf_item *expired = inf_sched_take_expired(&pool->sched, now_ns);
 		if (expired)
 			inf_pool_disown(expired);
@@ -196,7 +200,8 @@ static void work(struct inf_pool_thread *t)
 			inf_pool_unlock(pool);
 			continue;
 		}
-		item = et_list_is_empty(&t->tasks) ? inf_sched_take(&pool->sched, t->worker.index == 0, now_ns) : NULL;
+		bool may_take = et_list_is_empty(&t->tasks) && (!t->worker.is_spare || pool->sched.n_replaced);
+		item = may_take ? inf_sched_take(&pool->sched, t->worker.index == 0, now_ns) : NULL;
 		t->item = item;
 		bool must_sleep = !item && !ran && !expired && et_list_is_empty(&t->tasks);
 		if (must_sleep && pool->is_stopping) {
@@ -204,10 +209,11 @@ static void work(struct inf_pool_thread *t)
 			return;
 		}
 		if (must_sleep) {
-			t->idle.prev = &pool->idle; /* to the front: its caches are warmest */
-			t->idle.next = pool->idle.next;
-			pool->idle.next->prev = &t->idle;
-			pool->idle.next = &t->idle;
+			struct et_list_node *idle = t->worker.is_spare ? &pool->idle_spares : &pool->idle;
+			t->idle.prev = idle; /* to the front: its caches are warmest */
+			t->idle.next = idle->next;
+			idle->next->prev = &t->idle;
+			idle->next = &t->idle;
 		}
 		inf_pool_unlock(pool);
 
@@ -295,7 +301,8 @@ static enum et_status thread_init(struct inf_pool_thread *t)
 	et_pool_init(&t->scratch, pool->options.allocator);
 	inf_codec_init(&t->worker.reply.codec, pool->options.allocator);
 	t->worker.single_core = (struct et_worker_env){
-		.worker_index = pool->options.first_worker + t->worker.index,
+		.worker_index = pool->options.first_worker + t->worker.index +
+				(t->worker.is_spare && pool->has_all_cores), /* which has the index before */
 		.queue = pool->options.queue,
 		.scratch = &t->scratch,
 		.compute = compute,

@@ -3,7 +3,11 @@
  *
  * A worker owns worker threads (struct et_worker_threads) of each backend: a set that is one core wide, and in the
  * first worker of a pool also a set over all cores, for a request that is alone. Each set's index in the Plan is
- * its worker_index (see et_plan_prepare). pool.h has the calls. */
+ * its worker_index (see et_plan_prepare). pool.h has the calls.
+ *
+ * A spare worker serves in the place of one that does not come back from a call, after its request's deadline or
+ * cancellation. It makes its instances anew for each request, since loading and unloading a model goes by the other
+ * workers. */
 #ifndef DAEMON_QUEUE_WORKER_H
 #define DAEMON_QUEUE_WORKER_H
 
@@ -18,6 +22,7 @@ struct inf_pool;
 struct inf_worker {
 	struct inf_pool *pool;
 	uint32_t index;
+	bool is_spare;                               /* it keeps no instances from one request to the next */
 	struct et_worker_env single_core, all_cores; /* all_cores: the first worker's only */
 	/* As et_plan_prepare takes them; all_cores_thread_sets is NULL in all workers but the first. */
 	struct et_worker_threads **single_core_thread_sets, **all_cores_thread_sets;

@@ -24,7 +24,7 @@ enum {
 	ET_PLUGIN_MAX_ARGS = 256,
 	ET_PLUGIN_MAX_EVENTS = 512,
 	ET_PLUGIN_MAX_DEVICES = 8,
-	ET_PLUGIN_MAX_THREADS = 64, /* sets of worker threads; inferd numbers them from 1 on */
+	ET_PLUGIN_MAX_THREADS = 512, /* sets of worker threads; inferd numbers them from 1 on */
 	ET_PLUGIN_MAX_KERNELS = 256,
 	ET_PLUGIN_TEXT = 256,
 	ET_PLUGIN_DIMS = 16,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The engine in a process with a memory limit, in the strict sandbox, and with files that are broken on purpose. Each
  * case is a child process, so that a crash is a failure of the test and not its end. */
+#include "delegates/convert.h"
 #include "delegates/program/test_rig.h"
 
 #include "delegates/plugin/host/sandbox.h"
@@ -187,10 +188,12 @@ static int attack(void *arg)
 	struct et_diag diag = { "" };
 	if (et_sandbox_limit_memory(data_bytes() + (UINT64_C(512) << 20)) < 0)
 		return SKIPPED;
-	if (!rig_file_open(&job.file, arg, SIZE_MAX) || rig_program(&job.file, &job.program) != ET_OK ||
-		et_plan_new(&job.plan, job.program, NULL, rig_registry(), NULL, 1, et_platform_allocator(), &diag) !=
-			ET_OK)
+	if (!rig_file_open(&job.file, arg, SIZE_MAX) || rig_program(&job.file, &job.program) != ET_OK)
 		return INFERD_DELEGATE_E_INTERNAL;
+	enum et_status status = et_plan_new(&job.plan, job.program, NULL, rig_registry(), NULL, 1,
+		et_platform_allocator(), &diag);
+	if (status) /* XNNPACK's delegate refuses it already */
+		return et_convert_status(status, &diag, NULL);
 	rig_args_init(&job.args, et_plan_info(job.plan));
 	rig_args_fill(&job.args, 1);
 	rig_args_clear(&job.args);

@@ -551,7 +551,7 @@ static void test_own_programs_are_charged(void **state)
 	int own = program_file(e2e_program_hoarder), large = program_file(e2e_program_large);
 	struct inf_request open_own = { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "own", "", "", "", true } };
 	assert_int_equal(e2e_raw_call(raw, create).status, INF_OK);
-	expect(e2e_raw_call_fd(raw, open_own, large), INF_RESOURCE_EXHAUSTED, "for what is made of it and its runs");
+	expect(e2e_raw_call_fd(raw, open_own, large), INF_RESOURCE_EXHAUSTED, "'own' needs");
 	assert_int_equal(e2e_raw_call(raw, drop).status, INF_OK);
 	do /* the region's memory goes a little later */
 		reply = e2e_raw_call_fd(raw, open_own, large);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARENA_BYTES = 1 << 15 };
+enum { ARENA_BYTES = 1 << 15, LARGE_MAX_NUMEL = 1 << 22, LARGE_MIN_NUMEL = 1 << 19 };
 
 struct call {
 	struct draft draft;
@@ -421,6 +421,97 @@ bool hostile_call_types_made_up(const struct et_kernel *kernel, struct choices *
 	}
 	free(call);
 	return is_good;
+}
+
+/* --- large calls that are stopped -------------------------------------------------------------------------- */
+
+/* Each size of the call's tensors but 1, times @factor. Returns the elements of all tensors; 0: too many. */
+static size_t enlarge(struct draft *draft, int32_t factor)
+{
+	size_t n_all = 0;
+	for (size_t k = 0; k < draft->n_values; k++) {
+		struct draft_tensor *tensor = &draft->values[k].tensor;
+		double numel = 1;
+		if (draft->values[k].tag != ET_TAG_TENSOR)
+			continue;
+		for (size_t d = 0; d < tensor->n_dims; d++) {
+			double size = tensor->sizes[d] == 1 ? 1 : (double)tensor->sizes[d] * factor;
+			numel *= size;
+			if (numel > LARGE_MAX_NUMEL || size > LARGE_MAX_NUMEL)
+				return 0;
+			if (size != tensor->sizes[d]) { /* zeros: numbers of every type, and good positions */
+				tensor->bytes = NULL;
+				tensor->filling = 0;
+			}
+			tensor->sizes[d] = (int32_t)size;
+		}
+		n_all += (size_t)numel;
+	}
+	return n_all <= LARGE_MAX_NUMEL ? n_all : 0;
+}
+
+/* A clock that stands still until it was asked so often. */
+struct late_clock {
+	size_t n_asked, n_before;
+};
+
+static uint64_t ask_late_clock(void *self)
+{
+	struct late_clock *clock = self;
+	return clock->n_asked++ < clock->n_before ? 1 : 2;
+}
+
+static enum hostile_end run_stopped(struct call *call, size_t n_before)
+{
+	struct draft *draft = &call->draft;
+	struct late_clock clock = { .n_before = n_before };
+	const _Atomic(bool) is_cancelled = false;
+	struct et_stop_signal signal = { &is_cancelled, 2, ask_late_clock, &clock, ET_OK };
+	const struct et_compute compute = { .signal = &signal };
+	struct counting_alloc counting = { 0 };
+	struct et_allocator allocator = counting_allocator(&counting);
+	struct et_pool scratch;
+	struct et_diag diag = { 0 };
+	mark_written(call);
+	for (size_t k = 0; k < draft->n_values; k++)
+		give_value(call, k, NULL);
+	for (size_t k = 0; k < draft->n_args; k++)
+		call->args[k] = &call->values[k];
+	et_pool_init(&scratch, &allocator);
+	struct et_kernel_ctx ctx = { .kernel = draft->kernel, .compute = &compute, .scratch = &scratch, .diag = &diag };
+	enum et_status status = draft->kernel->run(&ctx, call->args);
+	et_pool_deinit(&scratch);
+	for (size_t k = 0; k < draft->n_values; k++) {
+		if (draft->values[k].tag == ET_TAG_TENSOR)
+			look_at(call, k, false);
+		free(call->memory[k]);
+		free(call->shapes[k]);
+		free(call->orders[k]);
+		free(call->before[k]);
+	}
+	return signal.status ? HOSTILE_STOPPED : status ? HOSTILE_REFUSED : HOSTILE_RAN_ON;
+}
+
+enum hostile_end hostile_call_stopped(const struct et_kernel *kernel, struct et_evalue *const *args, size_t n_before)
+{
+	struct call *call = must(calloc(1, sizeof *call));
+	struct choices first = { 0 };
+	enum hostile_end end = HOSTILE_REFUSED;
+	for (int32_t factor = LARGE_MAX_NUMEL / 2; factor > 1; factor /= 2) {
+		memset(call, 0, sizeof *call);
+		if (!draft_init(&call->draft, kernel, &first) || !draft_copy(&call->draft, args))
+			break;
+		size_t n = enlarge(&call->draft, factor);
+		for (size_t k = 0; n && k < call->draft.n_values; k++)
+			if (k < call->draft.n_args && call->draft.args[k].is_written)
+				call->draft.values[k].tensor.n_spare = n;
+		if (n >= LARGE_MIN_NUMEL)
+			end = run_stopped(call, n_before);
+		if (n)
+			break;
+	}
+	free(call);
+	return end;
 }
 
 /* --- tables ----------------------------------------------------------------------------------------------- */

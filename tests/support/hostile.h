@@ -25,6 +25,15 @@ void hostile_call_types(const struct et_kernel *kernel, struct et_evalue *const 
 /* The same beside a call by chance. False: that was refused, and nothing more was tried. */
 bool hostile_call_types_made_up(const struct et_kernel *kernel, struct choices *choices);
 
+enum hostile_end {
+	HOSTILE_REFUSED, /* the call, or it is too small to tell */
+	HOSTILE_STOPPED,
+	HOSTILE_RAN_ON, /* it did not ask whether it must stop */
+};
+/* The call that is like @args with all sizes that are not 1 so large that it works on a million elements, told to stop
+ * when it asks for the time after @n_before. */
+enum hostile_end hostile_call_stopped(const struct et_kernel *kernel, struct et_evalue *const *args, size_t n_before);
+
 /* Kernels of all tables, and the one at @index. */
 size_t hostile_n_kernels(void);
 const struct et_kernel *hostile_kernel(size_t index);

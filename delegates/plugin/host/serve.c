@@ -87,10 +87,13 @@ static void host_free(void *self, void *bytes, size_t n_bytes)
 
 static unsigned enter_sandbox(const struct host *host, const struct et_plugin_start *start)
 {
+#ifndef INF_SANITIZED /* a sanitizer takes memory and opens files as it likes */
 	if (start->memory_limit)
 		et_sandbox_limit_memory(start->memory_limit);
-	return host->options.is_strict ? et_sandbox_enter_strict()
-				       : et_sandbox_enter(start->has_cache ? host->cache_dir : NULL);
+	if (host->options.is_strict)
+		return et_sandbox_enter_strict();
+#endif
+	return et_sandbox_enter(start->has_cache ? host->cache_dir : NULL);
 }
 
 static void on_start(struct host *host, const struct et_plugin_start *start, struct et_plugin_started *started)

@@ -96,8 +96,8 @@ struct et_backend {
 	pthread_mutex_t tenants_lock;    /* guards these two; taken before a tenant's @lock */
 	struct et_list_node tenants;
 	uint32_t n_tenants;
-	_Atomic(uint32_t) n_hosts;     /* tenants with a process */
-	_Atomic(uint64_t) thread_sets; /* a bit for each number of worker threads that is taken */
+	_Atomic(uint32_t) n_hosts;                                 /* tenants with a process */
+	_Atomic(uint64_t) thread_sets[ET_PLUGIN_MAX_THREADS / 64]; /* a bit for each number that is taken */
 
 	pthread_mutex_t starting; /* held while a host is started; taken before @lock */
 	pthread_mutex_t lock;     /* guards what follows */

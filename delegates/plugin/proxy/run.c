@@ -28,7 +28,7 @@ enum { ALIGNMENT = 64, MAX_ALIGNMENT = 4096 };
 
 struct et_worker_threads {
 	struct et_backend *backend;
-	uint32_t number, n_threads; /* for models with is_per_run: how runs name these threads */
+	uint32_t number, n_threads; /* for models with is_per_run: how runs name these threads; 0: they can't */
 	_Atomic(uint64_t) n_bytes;  /* memory of the instances: stages, and scratch_bytes in the host */
 };
 
@@ -86,15 +86,17 @@ static enum et_status no_memory(struct et_diag *diag)
 	return ET_E_MEMORY_ALLOCATION_FAILED; /* a constant, so that the compiler sees that it is not ET_OK */
 }
 
-/* Take the lowest bit that is 0: its number, counted from 1. 0: there is none. */
-static uint32_t take_number(_Atomic(uint64_t) *bits)
+/* Take the lowest number that is free, counted from 1; 0: none is. */
+static uint32_t take_number(struct et_backend *b)
 {
-	uint64_t before = atomic_load_explicit(bits, memory_order_relaxed);
-	while (~before)
-		/* acquire: pairs with the release in threads_free */
-		if (atomic_compare_exchange_weak_explicit(bits, &before, before | (before + 1), memory_order_acquire,
-			    memory_order_relaxed))
-			return (uint32_t)__builtin_ctzll(~before) + 1;
+	for (uint32_t i = 0; i < ET_PLUGIN_MAX_THREADS / 64; i++) {
+		uint64_t before = atomic_load_explicit(&b->thread_sets[i], memory_order_relaxed);
+		while (~before)
+			/* acquire: pairs with the release in threads_free */
+			if (atomic_compare_exchange_weak_explicit(&b->thread_sets[i], &before, before | (before + 1),
+				    memory_order_acquire, memory_order_relaxed))
+				return 64 * i + (uint32_t)__builtin_ctzll(~before) + 1;
+	}
 	return 0;
 }
 
@@ -105,21 +107,18 @@ static enum et_status threads_new(struct et_backend *b, uint32_t device, uint32_
 	if (!threads)
 		return no_memory(diag);
 	threads->backend = b;
-	threads->number = take_number(&b->thread_sets);
+	threads->number = take_number(b);
 	threads->n_threads = n_threads;
-	if (!threads->number) {
-		free(threads);
-		return et_fail(diag, ET_E_OUT_OF_RESOURCES, "there are %d sets of worker threads already",
-			ET_PLUGIN_MAX_THREADS);
-	}
 	*ret_threads = threads;
 	return ET_OK;
 }
 
 static void threads_free(struct et_worker_threads *threads)
 {
-	atomic_fetch_and_explicit(&threads->backend->thread_sets, ~(UINT64_C(1) << (threads->number - 1)),
-		memory_order_release);
+	uint32_t bit = threads->number - 1;
+	if (threads->number)
+		atomic_fetch_and_explicit(&threads->backend->thread_sets[bit / 64], ~(UINT64_C(1) << bit % 64),
+			memory_order_release);
 	free(threads);
 }
 
@@ -528,6 +527,9 @@ static enum et_status enqueue(struct et_instance *instance, struct et_evalue *co
 	const struct et_completion *completion, struct et_diag *diag)
 {
 	uint64_t generation;
+	if (instance->run_threads && !instance->run_threads->number)
+		return et_fail(diag, ET_E_OUT_OF_RESOURCES, "there are more than %d sets of worker threads",
+			ET_PLUGIN_MAX_THREADS);
 	enum et_status status = instance->is_unfinished ? go_on(instance, &generation, diag)
 							: prepare(instance, args, instance->model->init_answer.n_inputs,
 								  &generation, diag);

@@ -321,7 +321,7 @@ static enum et_status run_pad(struct et_kernel_ctx *ctx, struct et_evalue *const
 		return ET_OK;
 	}
 	et_fill_with(out, &element);
-	et_view_copy(&to, &from);
+	et_view_copy(ctx->compute, &to, &from);
 	return ET_OK;
 }
 
@@ -426,7 +426,7 @@ static enum et_status run_tril(struct et_kernel_ctx *ctx, struct et_evalue *cons
 		et_view_select(&to_row, row_dim, row);
 		et_view_slice(&from_row, row_dim, 0, 1, n);
 		et_view_slice(&to_row, row_dim, 0, 1, n);
-		et_view_copy(&to_row, &from_row);
+		et_view_copy(ctx->compute, &to_row, &from_row);
 	}
 	return ET_OK;
 }

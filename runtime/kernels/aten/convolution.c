@@ -87,8 +87,8 @@ static void copy_rows(const struct et_conv *c, const struct layout *l, const flo
 	}
 }
 
-static void depthwise_plane(const struct et_conv *c, const struct layout *l, const float *x, const float *weight,
-	float bias, float *y)
+static void depthwise_plane(const struct et_conv *c, const struct layout *l, struct et_pace *pace, const float *x,
+	const float *weight, float bias, float *y)
 {
 	float planes[PLANE_ROOM], band[BAND_ROOM];
 	ptrdiff_t offsets[MAX_TAPS];
@@ -98,6 +98,8 @@ static void depthwise_plane(const struct et_conv *c, const struct layout *l, con
 		most = BAND_ROOM / width;
 	for (int64_t first = 0; first < c->out[1]; first += most) {
 		int64_t n_rows = c->out[1] - first < most ? c->out[1] - first : most;
+		if (et_pace_must_stop(pace, l->n_taps * BAND_ROOM))
+			return;
 		int64_t plane_rows = n_rows + l->reach - 1;
 		const float *from = planes;
 		if (l->is_input)
@@ -122,10 +124,12 @@ static void run_depthwise_planes(void *arg, size_t begin, size_t end)
 	const struct et_conv *c = arg;
 	struct layout layout;
 	int64_t channels = c->n_groups;
+	struct et_pace pace = { c->compute };
 	make_layout(c, &layout);
 	for (size_t plane = begin; plane < end; plane++) {
 		int64_t n = (int64_t)plane / channels, channel = (int64_t)plane % channels;
-		depthwise_plane(c, &layout, (const float *)c->x.data + n * c->x.strides[0] + channel * c->x.strides[1],
+		depthwise_plane(c, &layout, &pace,
+			(const float *)c->x.data + n * c->x.strides[0] + channel * c->x.strides[1],
 			(const float *)c->weight.data + channel * c->weight.strides[0],
 			c->bias ? ((const float *)c->bias->data)[channel * c->bias->strides[0]] : 0,
 			(float *)c->y.data + n * c->y.strides[0] + channel * c->y.strides[1]);
@@ -137,8 +141,9 @@ static void run_depthwise_pixels(void *arg, size_t begin, size_t end)
 {
 	const struct et_conv *c = arg;
 	const struct et_ukernels *ukernels = et_ukernels();
-	size_t channels = (size_t)c->n_groups;
-	for (size_t pixel = begin; pixel < end; pixel++) {
+	size_t channels = (size_t)c->n_groups, n_steps = channels * (size_t)kernel_size(c);
+	struct et_pace pace = { c->compute };
+	for (size_t pixel = begin; pixel < end && !et_pace_must_stop(&pace, n_steps); pixel++) {
 		int64_t i = (int64_t)pixel, w = i % c->out[2];
 		i /= c->out[2];
 		int64_t h = i % c->out[1];
@@ -256,7 +261,7 @@ static void run_gemm(struct et_kernel_ctx *ctx, const struct et_conv *c, float *
 	for (int64_t i = 0; i < c->n_groups * c->out_channels; i++)
 		begin[i] = c->bias ? ((const float *)c->bias->data)[i * c->bias->strides[0]] : 0;
 	for (int64_t n = 0; n < c->n_batch; n++) {
-		for (int64_t group = 0; group < c->n_groups; group++) {
+		for (int64_t group = 0; group < c->n_groups && !et_must_stop(ctx->compute); group++) {
 			struct im2col columns = {
 				c,
 				(const float *)c->x.data + n * c->x.strides[0] +
@@ -387,7 +392,7 @@ static void transpose_weight(const struct et_conv *c, const struct subconv *subc
 	et_view_clone(&grouped, &from);
 	grouped.data = to->data;
 	et_view_set_row_major(&grouped);
-	et_view_copy(&grouped, &from);
+	et_view_copy(c->compute, &grouped, &from);
 	to->sizes[0] = c->n_groups * c->out_channels;
 	memcpy(to->sizes + 1, grouped.sizes + 2, (1 + ET_CONV_SPACE) * sizeof(*to->sizes));
 	memcpy(to->strides, grouped.strides + 1, (2 + ET_CONV_SPACE) * sizeof(*to->strides));
@@ -425,7 +430,7 @@ static enum et_status run_subconv(struct et_kernel_ctx *ctx, const struct et_con
 	part.y.data = room;
 	et_view_set_row_major(&part.y);
 	ET_TRY(run_float(ctx, &part));
-	et_view_copy(&to, &part.y);
+	et_view_copy(ctx->compute, &to, &part.y);
 	return ET_OK;
 }
 
@@ -494,6 +499,8 @@ static enum et_status run_subconvs(struct et_kernel_ctx *ctx, const struct et_co
 		struct et_view bias;
 		n = c->out_channels - first < n_most ? c->out_channels - first : n_most;
 		const struct et_conv part = channels_of(c, first, n, &bias);
+		if (et_must_stop(ctx->compute))
+			return ET_OK;
 		for (int64_t i = 0; i < n_subconvs(c, 0) * n_subconvs(c, 1) * n_subconvs(c, 2); i++) {
 			int64_t rest = i;
 			for (size_t d = 0; d < ET_CONV_SPACE; d++) {
@@ -636,6 +643,7 @@ static enum et_status run_convolution(struct et_kernel_ctx *ctx, struct et_evalu
 		.stride = { 1, 1, 1 },
 		.dilation = { 1, 1, 1 },
 		.out = { 1, 1, 1 },
+		.compute = ctx->compute,
 	};
 	ET_REQUIRE(ctx, x->n_dims >= 3 && x->n_dims <= 5 && weight->n_dims == x->n_dims, "ranks %u and %u", x->n_dims,
 		weight->n_dims);
@@ -688,7 +696,7 @@ static enum et_status run_convolution(struct et_kernel_ctx *ctx, struct et_evalu
 }
 
 static const struct et_kernel rows[] = {
-	{ "aten::convolution.out", "TTtVVVBVI>T", run_convolution },
+	{ "aten::convolution.out", "TTtVVVBVI>T", run_convolution, .multiplies = true },
 };
 
 ET_KERNEL_TABLE(convolution);

@@ -19,6 +19,7 @@ struct et_conv {
 	bool rounds_all;             /* round each product and each sum, to fp16 or bf16 */
 	struct et_view x, weight, y; /* five-dimensional: batch (or output channel), channel, space */
 	const struct et_view *bias;  /* one-dimensional, or NULL */
+	const struct et_compute *compute;
 };
 
 /* The input position that an output position and a kernel position belong to, or -1. */

@@ -12,6 +12,7 @@ struct backward {
 	int64_t in[2], out[2], kernel[2], stride[2], padding[2], dilation[2];
 	const double *grad, *x, *weight;          /* row-major */
 	double *grad_x, *grad_weight, *grad_bias; /* NULL: not wanted */
+	const struct et_compute *compute;
 };
 
 /* The outputs [first, end) for which kernel position @k of dimension @d lies inside the input. */
@@ -58,14 +59,15 @@ static void add_row(const struct backward *b, const double *grad, int64_t pixel,
 }
 
 /* One input channel of one batch item and one position of the kernel. */
-static void add_gradients(const struct backward *b, int64_t n, int64_t channel, int64_t kh, int64_t kw)
+static void add_gradients(const struct backward *b, struct et_pace *pace, int64_t n, int64_t channel, int64_t kh,
+	int64_t kw)
 {
 	const int64_t group = channel / b->in_channels, c = channel % b->in_channels,
 		      first_out = group * b->out_channels, channels = b->n_groups * b->out_channels;
 	int64_t h, w, end_h, end_w;
 	find_inside(b, 0, kh, &h, &end_h);
 	find_inside(b, 1, kw, &w, &end_w);
-	for (; h < end_h && w < end_w; h++) {
+	for (; h < end_h && w < end_w && !et_pace_must_stop(pace, (size_t)(b->out_channels * (end_w - w))); h++) {
 		const int64_t at_h = h * b->stride[0] - b->padding[0] + kh * b->dilation[0],
 			      at_w = w * b->stride[1] - b->padding[1] + kw * b->dilation[1];
 		add_row(b, b->grad + ((n * channels + first_out) * b->out[0] + h) * b->out[1] + w,
@@ -80,10 +82,12 @@ static void run_backward(const struct backward *b)
 		      plane = b->out[0] * b->out[1], kernel = b->kernel[0] * b->kernel[1];
 	if (b->n_batch * channels * plane == 0) /* however many batch items there are */
 		return;
-	for (int64_t i = 0; i < b->n_batch * in_channels * kernel; i++)
-		add_gradients(b, i / kernel / in_channels, i / kernel % in_channels, i % kernel / b->kernel[1],
+	struct et_pace pace = { b->compute };
+	for (int64_t i = 0; i < b->n_batch * in_channels * kernel && !et_pace_must_stop(&pace, 1); i++)
+		add_gradients(b, &pace, i / kernel / in_channels, i / kernel % in_channels, i % kernel / b->kernel[1],
 			i % b->kernel[1]);
-	for (int64_t i = 0; b->grad_bias && i < b->n_batch * channels; i++) {
+	for (int64_t i = 0; b->grad_bias && i < b->n_batch * channels && !et_pace_must_stop(&pace, (size_t)plane);
+		i++) {
 		for (int64_t k = 0; k < plane; k++)
 			b->grad_bias[i % channels] += b->grad[i * plane + k];
 	}
@@ -111,7 +115,8 @@ static enum et_status run_convolution_backward(struct et_kernel_ctx *ctx, struct
 		.out = { 1, 1 },
 		.kernel = { 1, 1 },
 		.stride = { 1, 1 },
-		.dilation = { 1, 1 } };
+		.dilation = { 1, 1 },
+		.compute = ctx->compute };
 	size_t n_space = (size_t)x->n_dims - 2;
 	ET_REQUIRE(ctx, !args[7]->b, "transposed convolution is not supported");
 	ET_REQUIRE(ctx, (x->n_dims == 3 || x->n_dims == 4) && weight->n_dims == x->n_dims && grad->n_dims == x->n_dims,
@@ -179,7 +184,7 @@ static enum et_status run_convolution_backward(struct et_kernel_ctx *ctx, struct
 }
 
 static const struct et_kernel rows[] = {
-	{ "aten::convolution_backward.out", "TTTvVVVBVIX>TTT", run_convolution_backward },
+	{ "aten::convolution_backward.out", "TTTvVVVBVIX>TTT", run_convolution_backward, .multiplies = true },
 };
 
 ET_KERNEL_TABLE(convolution_backward);

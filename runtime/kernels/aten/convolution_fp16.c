@@ -93,9 +93,13 @@ ET_EXPANDED void channel_rounded(const struct et_conv *c, const float *x, const 
 {
 	enum { PIECE = 256 };
 	float sums[PIECE];
+	struct et_pace pace = { c->compute };
+	const size_t n_terms = (size_t)(c->in_channels * c->kernel[1] * c->kernel[2]) + 1;
 	for (int64_t row = 0; row < c->out[1]; row++) {
 		for (int64_t begin = 0, end; begin < c->out[2]; begin = end) {
 			end = c->out[2] - begin < PIECE ? c->out[2] : begin + PIECE;
+			if (et_pace_must_stop(&pace, n_terms * (size_t)(end - begin)))
+				return;
 			for (int64_t i = 0; i < end - begin; i++)
 				sums[i] = c->is_transposed ? bias : 0;
 			sum_row(c, x, weight, row, begin, end, sums, type);

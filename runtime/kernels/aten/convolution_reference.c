@@ -71,7 +71,9 @@ static inline bool is_within(int64_t at, int64_t size)
 	}                                                                                                            \
 	static void name##_plane(const struct et_conv *c, const number *x, const number *weight, number *y)          \
 	{                                                                                                            \
-		for (int64_t h = 0; h < c->in[1]; h++) {                                                             \
+		struct et_pace pace = { c->compute };                                                                \
+		const size_t n_terms = (size_t)(c->in[2] * c->kernel[1] * c->kernel[2]);                             \
+		for (int64_t h = 0; h < c->in[1] && !et_pace_must_stop(&pace, n_terms); h++) {                       \
 			for (int64_t kh = 0; kh < c->kernel[1]; kh++) {                                              \
 				int64_t to = spread_to(c, 1, h, kh);                                                 \
 				if (is_within(to, c->out[1]))                                                        \
@@ -82,7 +84,7 @@ static inline bool is_within(int64_t at, int64_t size)
 	}                                                                                                            \
 	static void name(const struct et_conv *c, const number *x, const number *weight, number *y)                  \
 	{                                                                                                            \
-		for (int64_t i = 0; i < c->in_channels * c->in[0]; i++) {                                            \
+		for (int64_t i = 0; i < c->in_channels * c->in[0] && !et_must_stop(c->compute); i++) {               \
 			int64_t channel = i / c->in[0], d = i % c->in[0];                                            \
 			for (int64_t kd = 0; kd < c->kernel[0]; kd++) {                                              \
 				int64_t to = spread_to(c, 0, d, kd);                                                 \
@@ -99,8 +101,10 @@ SPREAD_KERNEL(spread_ints, uint64_t)
 /* The outputs of one channel of one batch item, each by itself. */
 static void sum_channel(const struct et_conv *c, int64_t x, int64_t weight, int64_t y, int64_t bias)
 {
+	struct et_pace pace = { c->compute };
+	const size_t n_terms = (size_t)(c->kernel[0] * c->kernel[1] * c->kernel[2] * c->in_channels);
 	int64_t out[ET_CONV_SPACE];
-	for (int64_t i = 0; i < c->out[0] * c->out[1] * c->out[2]; i++) {
+	for (int64_t i = 0; i < c->out[0] * c->out[1] * c->out[2] && !et_pace_must_stop(&pace, n_terms + 1); i++) {
 		out[0] = i / c->out[2] / c->out[1];
 		out[1] = i / c->out[2] % c->out[1];
 		out[2] = i % c->out[2];
@@ -128,7 +132,7 @@ static void spread_channel(const struct et_conv *c, int64_t x, int64_t weight, i
 		et_view_insert(&from, d, c->out[d], 0);
 		et_view_insert(&to, d, c->out[d], c->y.strides[2 + d]);
 	}
-	et_view_copy(&to, &from);
+	et_view_copy(c->compute, &to, &from);
 	if (c->y.type == ET_INT64)
 		spread_ints(c, (const uint64_t *)c->x.data + x, (const uint64_t *)c->weight.data + weight,
 			(uint64_t *)c->y.data + y);
@@ -141,7 +145,7 @@ void et_conv_plain(void *conv, size_t begin, size_t end)
 {
 	const struct et_conv *c = conv;
 	int64_t channels = c->n_groups * c->out_channels;
-	for (size_t item = begin; item < end; item++) {
+	for (size_t item = begin; item < end && !et_must_stop(c->compute); item++) {
 		int64_t n = (int64_t)item / channels, channel = (int64_t)item % channels;
 		int64_t group = channel / c->out_channels, own = channel % c->out_channels;
 		int64_t x = n * c->x.strides[0] + group * c->in_channels * c->x.strides[1];

@@ -121,7 +121,7 @@ static void measure(const struct block *block, double (*distances)[ET_DISTANCES]
 }
 
 /* Distances from each of @n_rows vectors to each of @n_others, stored at @to with these strides. */
-static void measure_all(const struct block *all, uint8_t *to, int64_t row, int64_t column)
+static void measure_all(struct et_pace *pace, const struct block *all, uint8_t *to, int64_t row, int64_t column)
 {
 	double distances[ROWS][ET_DISTANCES];
 	et_store_fn store = et_storer(all->type, ET_F64);
@@ -132,6 +132,8 @@ static void measure_all(const struct block *all, uint8_t *to, int64_t row, int64
 		block.others.data = all->others.data + (int64_t)k * all->others.next * bytes;
 		for (size_t i = 0; i < all->n_rows; i += ROWS) {
 			block.n_rows = all->n_rows - i < ROWS ? all->n_rows - i : ROWS;
+			if (et_pace_must_stop(pace, block.n * block.n_rows * block.n_others))
+				return;
 			block.rows.data = all->rows.data + (int64_t)i * all->rows.next * bytes;
 			measure(&block, distances);
 			for (size_t r = 0; r < block.n_rows; r++)
@@ -183,10 +185,11 @@ static enum et_status run_cdist(struct et_kernel_ctx *ctx, struct et_evalue *con
 	const struct vectors to = split_vectors(&y);
 	et_walk_init(&walk, (const struct et_view *[]){ &y, &a, &b }, 3);
 	et_place_seek(&place, &walk, 0);
-	for (size_t i = 0; et_tensor_numel(out) > 0 && i < walk.numel; i++) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t i = 0; et_tensor_numel(out) > 0 && i < walk.numel && !et_pace_must_stop(&pace, 1); i++) {
 		all.rows.data = a.data + place.offset[1] * bytes;
 		all.others.data = b.data + place.offset[2] * bytes;
-		measure_all(&all, y.data + place.offset[0] * bytes, to.next, to.step);
+		measure_all(&pace, &all, y.data + place.offset[0] * bytes, to.next, to.step);
 		et_place_advance(&place, &walk, 1);
 	}
 	return ET_OK;
@@ -208,10 +211,12 @@ static enum et_status run_pdist(struct et_kernel_ctx *ctx, struct et_evalue *con
 	struct block block = { .n = (size_t)x->sizes[1], .type = x->type, .p = args[1]->d };
 	block.rows = block.others = (struct vectors){ x->data, x->strides[0], x->strides[1] };
 	et_store_fn store = et_storer(out->type, ET_F64);
+	struct et_pace pace = { ctx->compute };
 	for (int64_t i = 0; i + 1 < n; i += ROWS) {
 		block.n_rows = (size_t)(n - 1 - i < ROWS ? n - 1 - i : ROWS);
 		block.rows.data = (const uint8_t *)x->data + i * row;
-		for (int64_t j = i + 1; j < n; j += ET_DISTANCES) {
+		for (int64_t j = i + 1; j < n && !et_pace_must_stop(&pace, block.n * ROWS * ET_DISTANCES);
+			j += ET_DISTANCES) {
 			block.n_others = (size_t)(n - j < ET_DISTANCES ? n - j : ET_DISTANCES);
 			block.others.data = (const uint8_t *)x->data + j * row;
 			block.is_triangle = j == i + 1;
@@ -255,7 +260,8 @@ static enum et_status run_dist(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	ET_TRY(et_resize(ctx, out, NULL, 0));
 	et_walk_init(&walk, (const struct et_view *[]){ &a, &b }, 2);
 	et_place_seek(&place, &walk, 0);
-	for (size_t i = 0; i < walk.numel; i++) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t i = 0; i < walk.numel && !et_pace_must_stop(&pace, 1); i++) {
 		add_difference(&sum, p,
 			et_element_get_double(a.data + place.offset[0] * (int64_t)et_scalar_size(a.type), a.type) -
 				et_element_get_double(b.data + place.offset[1] * (int64_t)et_scalar_size(b.type),
@@ -267,8 +273,8 @@ static enum et_status run_dist(struct et_kernel_ctx *ctx, struct et_evalue *cons
 }
 
 static const struct et_kernel rows[] = {
-	{ "aten::_cdist_forward.out", "TTDi>T", run_cdist },
-	{ "aten::_pdist_forward.out", "TD>T", run_pdist },
+	{ "aten::_cdist_forward.out", "TTDi>T", run_cdist, .multiplies = true },
+	{ "aten::_pdist_forward.out", "TD>T", run_pdist, .multiplies = true },
 	{ "aten::dist.out", "TTS>T", run_dist },
 };
 

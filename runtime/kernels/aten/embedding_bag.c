@@ -124,12 +124,15 @@ static enum et_status run_embedding_bag(struct et_kernel_ctx *ctx, struct et_eva
 	int64_t *bag_of = outs[1]->tensor->data, *sizes = outs[2]->tensor->data, *largest = outs[3]->tensor->data;
 	if (et_tensor_n_bytes(outs[1]->tensor)) /* some indices may belong to no bag */
 		memset(bag_of, 0, et_tensor_n_bytes(outs[1]->tensor));
-	for (size_t bag = 0; bag < b.n_bags; bag++) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t bag = 0; bag < b.n_bags && !et_pace_must_stop(&pace, 1); bag++) {
 		size_t begin = (size_t)b.offsets[bag];
 		size_t end = bag + 1 < b.n_bags || args[7]->b ? (size_t)b.offsets[bag + 1] : b.n_indices;
 		int64_t n = 0, rows_of[COLUMNS];
 		end = end < b.n_indices ? end : b.n_indices;
-		for (size_t column = 0, part; column < (size_t)n_columns; column += part) {
+		const size_t n_steps = ((end > begin ? end - begin : 0) + 1) * COLUMNS;
+		for (size_t column = 0, part; column < (size_t)n_columns && !et_pace_must_stop(&pace, n_steps);
+			column += part) {
 			double results[COLUMNS];
 			size_t at = bag * (size_t)n_columns + column;
 			part = (size_t)n_columns - column < COLUMNS ? (size_t)n_columns - column : COLUMNS;
@@ -183,7 +186,7 @@ static int64_t reduce_ints(enum reduction reduction, int64_t a, int64_t b)
 /* Combine every row of @from along @dim into the row of @sum that its index names, and count them. Both are copies of
  * elements of @type: floats as double, rounded to the type after each step; integers as int64, wrapped to it. */
 static void reduce_rows(struct et_view *sum, const struct et_view *from, size_t dim, const int64_t *indices,
-	enum reduction reduction, int64_t *counts, enum et_scalar_type type)
+	enum reduction reduction, int64_t *counts, enum et_scalar_type type, struct et_pace *pace)
 {
 	for (int64_t i = 0; i < from->sizes[dim]; i++) {
 		struct et_view to, row;
@@ -196,7 +199,7 @@ static void reduce_rows(struct et_view *sum, const struct et_view *from, size_t 
 		et_view_select(&row, dim, i);
 		et_walk_init(&walk, (const struct et_view *[]){ &to, &row }, 2);
 		et_place_seek(&place, &walk, 0);
-		for (size_t k = 0; k < walk.numel; k++) {
+		for (size_t k = 0; k < walk.numel && !et_pace_must_stop(pace, 1); k++) {
 			if (to.type == ET_INT64) {
 				int64_t *a = (int64_t *)to.data + place.offset[0];
 				int64_t b = ((const int64_t *)row.data)[place.offset[1]];
@@ -249,7 +252,8 @@ static enum et_status run_index_reduce(struct et_kernel_ctx *ctx, struct et_eval
 	for (size_t i = 0; i < et_tensor_numel(index); i++)
 		ET_REQUIRE(ctx, indices[i] >= 0 && indices[i] < n, "index %lld of %lld", (long long)indices[i],
 			(long long)n);
-	reduce_rows(&sum, &from, dim, indices, reduction, counts, self->type);
+	struct et_pace pace = { ctx->compute };
+	reduce_rows(&sum, &from, dim, indices, reduction, counts, self->type, &pace);
 	for (int64_t i = 0; reduction == REDUCE_MEAN && i < n; i++) {
 		struct et_view row;
 		et_view_clone(&row, &sum);

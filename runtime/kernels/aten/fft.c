@@ -338,7 +338,8 @@ static enum et_status transform_lines(struct et_kernel_ctx *ctx, struct lines *l
 	l->to.sizes[l->dim] = l->from.sizes[l->dim] = 1;
 	et_walk_init(&walk, (const struct et_view *[]){ &l->to, &l->from }, 2);
 	et_place_seek(&place, &walk, 0);
-	for (size_t i = 0; i < walk.numel; i++) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t i = 0; i < walk.numel && !et_pace_must_stop(&pace, 32 * n); i++) {
 		read_line(&in, l->from.data + place.offset[1] * bytes[1], (double *)line);
 		transform_line(&f, l, n, line);
 		write_line(&out, (const double *)line, l->factor, l->to.data + place.offset[0] * bytes[0]);
@@ -460,7 +461,7 @@ static enum et_status run_c2r(struct et_kernel_ctx *ctx, struct et_evalue *const
 		if (!copy.data)
 			return ET_E_MEMORY_ALLOCATION_FAILED;
 		et_view_set_row_major(&copy);
-		et_view_copy(&copy, &from);
+		et_view_copy(ctx->compute, &copy, &from);
 		from = copy;
 	}
 	for (size_t i = 0; i + 1 < n_dims; i++) {

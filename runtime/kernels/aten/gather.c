@@ -134,7 +134,8 @@ static enum et_status run_gather(struct et_kernel_ctx *ctx, struct et_evalue *co
 	et_view_of(&p.companion, out);
 	ET_TRY(begin_pick(ctx, &p, index, args[1]->i, self));
 	et_place_seek(&place, &p.walk, 0);
-	for (size_t done = 0; done < p.walk.numel;) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t done = 0; done < p.walk.numel && !et_pace_must_stop(&pace, 64);) {
 		struct pick_run run = pick_run_at(&p, &place);
 		for (size_t i = 0; i < run.n; i++) {
 			const uint8_t *from = picked_element(&run, i);
@@ -209,7 +210,8 @@ static enum et_status scatter(struct et_kernel_ctx *ctx, struct et_evalue *const
 	et_view_clone(&p.companion, src);
 	ET_TRY(begin_pick(ctx, &p, args[2]->tensor, args[1]->i, out));
 	et_place_seek(&place, &p.walk, 0);
-	for (size_t done = 0; done < p.walk.numel;) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t done = 0; done < p.walk.numel && !et_pace_must_stop(&pace, 64);) {
 		struct pick_run run = pick_run_at(&p, &place);
 		for (size_t i = 0; i < run.n; i++) {
 			uint8_t *to = picked_element(&run, i);
@@ -321,7 +323,7 @@ static enum et_status run_index_select(struct et_kernel_ctx *ctx, struct et_eval
 		et_view_clone(&to_one, &to);
 		et_view_select(&from_one, dim, indices[i]);
 		et_view_select(&to_one, dim, (int64_t)i);
-		et_view_copy(&to_one, &from_one);
+		et_view_copy(ctx->compute, &to_one, &from_one);
 	}
 	return ET_OK;
 }

@@ -489,7 +489,7 @@ static enum et_status run_index(struct et_kernel_ctx *ctx, struct et_evalue *con
 		ET_TRY(offset_of(ctx, &s, i, &offset));
 		from_one.data += offset * (int64_t)element_bytes;
 		to_one.data += to.place.offset[0] * (int64_t)element_bytes;
-		et_view_copy(&to_one, &from_one);
+		et_view_copy(ctx->compute, &to_one, &from_one);
 		et_place_advance(&to.place, &to.walk, 1);
 	}
 	return ET_OK;
@@ -517,14 +517,15 @@ static void add_element(uint8_t *left, const uint8_t *right, enum et_scalar_type
 }
 
 /* Add each element of @from to that of @to; both have one type. */
-static void accumulate(const struct et_view *to, const struct et_view *from)
+static void accumulate(const struct et_compute *compute, const struct et_view *to, const struct et_view *from)
 {
 	struct et_walk walk;
 	struct et_place place;
 	int64_t bytes = (int64_t)et_scalar_size(to->type);
 	et_walk_init(&walk, (const struct et_view *[]){ to, from }, 2);
 	et_place_seek(&place, &walk, 0);
-	for (size_t i = 0; i < walk.numel; i++) {
+	struct et_pace pace = { compute };
+	for (size_t i = 0; i < walk.numel && !et_pace_must_stop(&pace, 8); i++) {
 		add_element(to->data + place.offset[0] * bytes, from->data + place.offset[1] * bytes, to->type);
 		et_place_advance(&place, &walk, 1);
 	}
@@ -580,9 +581,9 @@ static enum et_status put(struct et_kernel_ctx *ctx, struct et_tensor *out, cons
 		if (accumulates && is_element)
 			add_element(to_one.data, from_one.data, (enum et_scalar_type)out->type);
 		else if (accumulates)
-			accumulate(&to_one, &from_one);
+			accumulate(ctx->compute, &to_one, &from_one);
 		else
-			et_view_copy(&to_one, &from_one);
+			et_view_copy(ctx->compute, &to_one, &from_one);
 		et_place_advance(&from.place, &from.walk, 1);
 	}
 	return ET_OK;

@@ -17,6 +17,7 @@ struct product {
 	const struct et_view *self, *a, *b, *out;
 	double beta, alpha;
 	bool is_rounded; /* fp16 and bf16: rounded after each operation, as in ExecuTorch */
+	const struct et_compute *compute;
 };
 
 /* Scratch memory for a view of the sizes of @like: column-major if @like is a column-major matrix, otherwise row-major.
@@ -84,8 +85,11 @@ ET_EXPANDED void multiply_rounded_as(const struct product *p, const enum et_scal
 	const float *a = (const float *)p->a->data, *b = (const float *)p->b->data, *added = (const float *)self->data;
 	const float alpha = et_round_half((float)p->alpha, type), beta = et_round_half((float)p->beta, type);
 	const int64_t n_k = p->a->sizes[1], step_a = p->a->strides[1], step_b = p->b->strides[0];
+	struct et_pace pace = { p->compute };
 	for (int64_t i = 0; i < out->sizes[0]; i++) {
 		for (int64_t j = 0; j < out->sizes[1]; j++) {
+			if (et_pace_must_stop(&pace, (size_t)n_k))
+				return;
 			const float *left = a + i * p->a->strides[0], *right = b + j * p->b->strides[1];
 			float sum = 0;
 			for (int64_t k = 0; k < n_k; k++)
@@ -125,7 +129,7 @@ static void multiply_columns(struct et_kernel_ctx *ctx, const struct product *p,
 	const struct et_view *a, const struct et_view *b, const struct et_view *out)
 {
 	if (rounds_all(p)) {
-		struct product floats = { self, a, b, out, p->beta, p->alpha, true };
+		struct product floats = { self, a, b, out, p->beta, p->alpha, true, ctx->compute };
 		multiply_rounded(&floats, p->out->type);
 		return;
 	}
@@ -198,40 +202,43 @@ static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct pro
 enum { PIECE = 256 };
 
 /* Sums take their products in order; a piece of an output row is computed along b's rows. */
-#define PLAIN_PRODUCT(name, type, weigh_rows)                                                               \
-	static void name##_piece(const struct et_view *a, const struct et_view *b, const type *left,        \
-		const type *right, size_t n, type *sums)                                                    \
-	{                                                                                                   \
-		int64_t n_k = a->sizes[1], col = a->strides[1], row = b->strides[0], step = b->strides[1];  \
-		memset(sums, 0, n * sizeof(*sums));                                                         \
-		if (step == 1) {                                                                            \
-			et_span_ukernels()->weigh_rows(n, sums, (size_t)n_k, right, row, left, col);        \
-			return;                                                                             \
-		}                                                                                           \
-		for (int64_t k = 0; k < n_k; k++) {                                                         \
-			ET_INDEPENDENT                                                                      \
-			for (size_t j = 0; j < n; j++)                                                      \
-				sums[j] += left[k * col] * right[k * row + (int64_t)j * step];              \
-		}                                                                                           \
-	}                                                                                                   \
-	static void name(const struct et_view *out, const struct et_view *self, const struct et_view *a,    \
-		const struct et_view *b, type beta, type alpha)                                             \
-	{                                                                                                   \
-		type sums[PIECE];                                                                           \
-		for (int64_t i = 0; i < out->sizes[0]; i++) {                                               \
-			const type *left = (const type *)a->data + i * a->strides[0];                       \
-			for (int64_t j = 0; j < out->sizes[1]; j++) {                                       \
-				int64_t rest = out->sizes[1] - j;                                           \
-				if (j % PIECE == 0)                                                         \
-					name##_piece(a, b, left, (const type *)b->data + j * b->strides[1], \
-						(size_t)(rest < PIECE ? rest : PIECE), sums);               \
-				type sum = sums[j % PIECE] * alpha;                                         \
-				if (self && beta != 0)                                                      \
-					sum += beta * ((const type *)self->data)[i * self->strides[0] +     \
-										 j * self->strides[1]];     \
-				((type *)out->data)[i * out->strides[0] + j * out->strides[1]] = sum;       \
-			}                                                                                   \
-		}                                                                                           \
+#define PLAIN_PRODUCT(name, type, weigh_rows)                                                                     \
+	static void name##_piece(const struct et_view *a, const struct et_view *b, const type *left,              \
+		const type *right, size_t n, type *sums)                                                          \
+	{                                                                                                         \
+		int64_t n_k = a->sizes[1], col = a->strides[1], row = b->strides[0], step = b->strides[1];        \
+		memset(sums, 0, n * sizeof(*sums));                                                               \
+		if (step == 1) {                                                                                  \
+			et_span_ukernels()->weigh_rows(n, sums, (size_t)n_k, right, row, left, col);              \
+			return;                                                                                   \
+		}                                                                                                 \
+		for (int64_t k = 0; k < n_k; k++) {                                                               \
+			ET_INDEPENDENT                                                                            \
+			for (size_t j = 0; j < n; j++)                                                            \
+				sums[j] += left[k * col] * right[k * row + (int64_t)j * step];                    \
+		}                                                                                                 \
+	}                                                                                                         \
+	static void name(const struct et_compute *compute, const struct et_view *out, const struct et_view *self, \
+		const struct et_view *a, const struct et_view *b, type beta, type alpha)                          \
+	{                                                                                                         \
+		struct et_pace pace = { compute };                                                                \
+		type sums[PIECE];                                                                                 \
+		for (int64_t i = 0; i < out->sizes[0]; i++) {                                                     \
+			const type *left = (const type *)a->data + i * a->strides[0];                             \
+			for (int64_t j = 0; j < out->sizes[1]; j++) {                                             \
+				int64_t rest = out->sizes[1] - j;                                                 \
+				if (j % PIECE == 0 && et_pace_must_stop(&pace, (size_t)a->sizes[1] * PIECE))      \
+					return;                                                                   \
+				if (j % PIECE == 0)                                                               \
+					name##_piece(a, b, left, (const type *)b->data + j * b->strides[1],       \
+						(size_t)(rest < PIECE ? rest : PIECE), sums);                     \
+				type sum = sums[j % PIECE] * alpha;                                               \
+				if (self && beta != 0)                                                            \
+					sum += beta * ((const type *)self->data)[i * self->strides[0] +           \
+										 j * self->strides[1]];           \
+				((type *)out->data)[i * out->strides[0] + j * out->strides[1]] = sum;             \
+			}                                                                                         \
+		}                                                                                                 \
 	}
 PLAIN_PRODUCT(multiply_doubles, double, weigh_double_rows)
 PLAIN_PRODUCT(multiply_ints, int64_t, weigh_long_rows)
@@ -250,9 +257,9 @@ static enum et_status multiply_plain(struct et_kernel_ctx *ctx, const struct pro
 			return ET_E_MEMORY_ALLOCATION_FAILED;
 	}
 	if (type == ET_FLOAT64)
-		multiply_doubles(out, self, a, b, p->beta, p->alpha);
+		multiply_doubles(ctx->compute, out, self, a, b, p->beta, p->alpha);
 	else
-		multiply_ints(out, self, a, b, et_double_to_int(p->beta), et_double_to_int(p->alpha));
+		multiply_ints(ctx->compute, out, self, a, b, et_double_to_int(p->beta), et_double_to_int(p->alpha));
 	return out == p->out ? ET_OK : et_view_cast(ctx, p->out, out);
 }
 
@@ -360,14 +367,55 @@ static void finish_direct(const struct product *p)
 	}
 }
 
+static size_t at_least(size_t n, size_t least)
+{
+	return n > least ? n : least;
+}
+
+/* Multiply in pieces, between which the run can stop. A piece keeps the columns and rows together that the
+ * micro-kernels compute together, so that it takes as long as within the whole. @b: as in direct_product. */
+static void run_direct(struct et_pace *pace, direct_fn direct, const struct et_product *p, const struct et_view *b)
+{
+	enum { STEPS = 1 << 22, COLUMNS = 64, ROWS = 4 };
+	const size_t bytes = et_scalar_size(b->type), n_k = p->n_k + 1, last = (size_t)b->n_dims - 1;
+	const bool is_transposed = b->strides[last] != 1 && b->sizes[last] != 1;
+	size_t n_columns = p->n_columns, n_rows = p->n_rows, numel, n_steps;
+	if (!et_mul(n_rows, n_columns, &numel) || !et_mul(numel, n_k, &n_steps))
+		n_steps = SIZE_MAX;
+	if (n_steps > STEPS && is_transposed) {
+		n_columns = at_least(STEPS / n_k / ROWS * ROWS, ROWS);
+		n_rows = n_columns < p->n_columns ? 1 : at_least(STEPS / n_k / p->n_columns, 1);
+	} else if (n_steps > STEPS) {
+		n_columns = n_k > STEPS / COLUMNS / ROWS ? ROWS : COLUMNS;
+		n_rows = n_columns == ROWS ? 1 : STEPS / COLUMNS / n_k / ROWS * ROWS;
+		if (n_rows >= p->n_rows)
+			n_columns = at_least(STEPS / n_k / p->n_rows / COLUMNS * COLUMNS, n_columns);
+	}
+	const size_t column_bytes = is_transposed ? (size_t)p->b_row * bytes : bytes;
+	for (size_t column = 0; column < p->n_columns; column += n_columns) {
+		for (size_t row = 0; row < p->n_rows; row += n_rows) {
+			struct et_product part = *p;
+			part.n_rows = p->n_rows - row < n_rows ? p->n_rows - row : n_rows;
+			part.n_columns = p->n_columns - column < n_columns ? p->n_columns - column : n_columns;
+			part.a = (const uint8_t *)p->a + row * (size_t)p->a_row * bytes;
+			part.b = (const uint8_t *)p->b + column * column_bytes;
+			part.c = (uint8_t *)p->c + (row * (size_t)p->c_row + column) * bytes;
+			if (et_pace_must_stop(pace, n_steps < STEPS ? n_steps : STEPS))
+				return;
+			direct(&part);
+		}
+	}
+}
+
 static enum et_status multiply_direct(struct et_kernel_ctx *ctx, const struct product *p, direct_fn direct)
 {
 	const struct et_product product = direct_product(p->a, p->b, p->out);
+	struct et_pace pace = { ctx->compute };
 	struct product finished = *p;
 	struct et_view room;
 	if (p->self)
 		ET_TRY(as_type(ctx, &finished.self, &room, p->out->type));
-	direct(&product);
+	run_direct(&pace, direct, &product, p->b);
 	if (p->alpha != 1 || p->self)
 		finish_direct(&finished);
 	return ET_OK;
@@ -391,7 +439,7 @@ static enum et_status multiply_row_major_copy(struct et_kernel_ctx *ctx, const s
 	right.data = et_kernel_scratch(ctx, et_view_numel(&right) * et_scalar_size(right.type) + 1);
 	if (!right.data)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
-	et_view_copy(&right, p->b);
+	et_view_copy(ctx->compute, &right, p->b);
 	transposed.b = &right;
 	return multiply_direct(ctx, &transposed, find_direct(transposed.a, transposed.b, transposed.out));
 }
@@ -404,7 +452,7 @@ static enum et_status multiply(struct et_kernel_ctx *ctx, const struct product *
 		ET_REQUIRE(ctx, !p->self && p->alpha == 1, "does not take complex numbers");
 		if (et_view_numel(p->out) == 0)
 			return ET_OK;
-		et_complex_multiply(p->out, p->a, p->b);
+		et_complex_multiply(ctx->compute, p->out, p->a, p->b);
 		return ET_OK;
 	}
 	size_t numel = et_view_numel(p->out), n_dense;
@@ -545,9 +593,10 @@ static enum et_status run_bmm(struct et_kernel_ctx *ctx, struct et_evalue *const
 	direct_fn direct = et_tensor_numel(result) && a.sizes[2] == b.sizes[1] ? find_direct(&a, &b, &out) : NULL;
 	if (direct) {
 		struct et_product product = direct_product(&a, &b, &out);
+		struct et_pace pace = { ctx->compute };
 		size_t bytes = et_element_bytes(result);
 		for (int64_t i = 0; i < a.sizes[0]; i++) {
-			direct(&product);
+			run_direct(&pace, direct, &product, &b);
 			product.a = (const uint8_t *)product.a + (size_t)a.strides[0] * bytes;
 			product.b = (const uint8_t *)product.b + (size_t)b.strides[0] * bytes;
 			product.c = (uint8_t *)product.c + (size_t)out.strides[0] * bytes;
@@ -571,7 +620,7 @@ static enum et_status run_bmm(struct et_kernel_ctx *ctx, struct et_evalue *const
 	et_view_select(&left, 0, 0);
 	et_view_select(&right, 0, 0);
 	et_view_select(&product, 0, 0);
-	for (int64_t i = 0; i < a.sizes[0] && (i == 0 || et_tensor_numel(result)); i++) {
+	for (int64_t i = 0; i < a.sizes[0] && (i == 0 || et_tensor_numel(result)) && !et_must_stop(ctx->compute); i++) {
 		ET_TRY(require_product(ctx, &left, &right));
 		ET_TRY(multiply(ctx, &one));
 		et_view_move(&left, left_ones->strides[0]);
@@ -597,7 +646,7 @@ static enum et_status run_addbmm(struct et_kernel_ctx *ctx, struct et_evalue *co
 	ET_REQUIRE(ctx, a.sizes[0] > 0, "takes no empty batch");
 	/* There may be any number of empty matrices, and one adds as little as all. */
 	int64_t n = et_view_numel(&a) && et_view_numel(&b) ? a.sizes[0] : 1;
-	for (int64_t i = 0; i < n; i++) {
+	for (int64_t i = 0; i < n && !et_must_stop(ctx->compute); i++) {
 		struct et_view left, right;
 		et_view_clone(&left, &a);
 		et_view_clone(&right, &b);
@@ -611,12 +660,12 @@ static enum et_status run_addbmm(struct et_kernel_ctx *ctx, struct et_evalue *co
 }
 
 static const struct et_kernel rows[] = {
-	{ "aten::addbmm.out", "TTTSS>T", run_addbmm },
-	{ "aten::addmm.out", "TTTSS>T", run_addmm },
-	{ "aten::addmv.out", "TTTSS>T", run_addmm },
-	{ "aten::bmm.out", "TT>T", run_bmm },
-	{ "aten::linear.out", "TTt>T", run_linear },
-	{ "aten::mm.out", "TT>T", run_mm },
+	{ "aten::addbmm.out", "TTTSS>T", run_addbmm, .multiplies = true },
+	{ "aten::addmm.out", "TTTSS>T", run_addmm, .multiplies = true },
+	{ "aten::addmv.out", "TTTSS>T", run_addmm, .multiplies = true },
+	{ "aten::bmm.out", "TT>T", run_bmm, .multiplies = true },
+	{ "aten::linear.out", "TTt>T", run_linear, .multiplies = true },
+	{ "aten::mm.out", "TT>T", run_mm, .multiplies = true },
 };
 
 ET_KERNEL_TABLE(matmul);

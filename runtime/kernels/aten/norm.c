@@ -234,7 +234,7 @@ static enum et_status copy_row_major(struct et_kernel_ctx *ctx, struct et_tensor
 		struct et_view to, view;
 		et_view_of(&to, &copy->tensor);
 		et_view_of(&view, from);
-		et_view_copy(&to, &view);
+		et_view_copy(ctx->compute, &to, &view);
 	}
 	*tensor = &copy->tensor;
 	return ET_OK;
@@ -250,14 +250,14 @@ static inline enum et_status make_row_major(struct et_kernel_ctx *ctx, struct et
 }
 
 /* Copy a result that was computed into a row-major copy to the output. */
-static void copy_back(const struct et_tensor *from, struct et_tensor *out)
+static void copy_back(struct et_kernel_ctx *ctx, const struct et_tensor *from, struct et_tensor *out)
 {
 	struct et_view to, view;
 	if (from == out)
 		return;
 	et_view_of(&to, out);
 	et_view_of(&view, from);
-	et_view_copy(&to, &view);
+	et_view_copy(ctx->compute, &to, &view);
 }
 
 /* Batch norm with the statistics of the batch itself. */
@@ -514,9 +514,9 @@ static enum et_status run_rows(struct et_kernel_ctx *ctx, const struct rows_job 
 	ET_TRY(make_row_major(ctx, &plain.mean, false, &copies[2]));
 	ET_TRY(make_row_major(ctx, &plain.rstd, false, &copies[3]));
 	et_parallel_for(ctx->compute, norm_rows, &plain, n_rows, 16384 / (job->n + 1) + 1);
-	copy_back(plain.out, job->out);
-	copy_back(plain.mean, job->mean);
-	copy_back(plain.rstd, job->rstd);
+	copy_back(ctx, plain.out, job->out);
+	copy_back(ctx, plain.mean, job->mean);
+	copy_back(ctx, plain.rstd, job->rstd);
 	return ET_OK;
 }
 

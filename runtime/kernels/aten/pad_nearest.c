@@ -124,7 +124,8 @@ static void copy_pixels(const struct position_tables *l, const struct et_tensor 
 	}
 }
 
-static void run_lookup(struct position_tables *l, const struct et_tensor *self, struct et_tensor *out)
+static void run_lookup(struct et_kernel_ctx *ctx, struct position_tables *l, const struct et_tensor *self,
+	struct et_tensor *out)
 {
 	if (l->n_space == 2 && is_channels_last(self) && is_channels_last(out)) {
 		copy_pixels(l, self, out);
@@ -152,10 +153,11 @@ static void run_lookup(struct position_tables *l, const struct et_tensor *self, 
 	et_place_seek(&place, &walk, 0);
 	l->is_doubled = is_doubled(l);
 	find_run(l);
-	for (size_t i = 0; i < walk.numel; i++) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t i = 0; i < walk.numel && !et_pace_must_stop(&pace, 16); i++) {
 		for (int64_t d = 0; d < l->out[0]; d++) {
 			int64_t plane = place.offset[1] + l->table[0][d] * x.strides[0];
-			for (int64_t h = 0; h < l->out[1]; h++) {
+			for (int64_t h = 0; h < l->out[1] && !et_pace_must_stop(&pace, (size_t)l->out[2]); h++) {
 				int64_t from = plane + l->table[1][h] * x.strides[1],
 					to = place.offset[0] + d * y.strides[0] + h * y.strides[1];
 				copy_row(l, &x, &y, x.data + from * bytes, y.data + to * bytes);
@@ -202,7 +204,7 @@ static enum et_status run_padding(struct et_kernel_ctx *ctx, struct et_evalue *c
 			l.table[SPACE - 1 - k][i] = from < 0 ? 0 : from > last ? last : from;
 		}
 	}
-	run_lookup(&l, self, args[2]->tensor);
+	run_lookup(ctx, &l, self, args[2]->tensor);
 	return ET_OK;
 }
 
@@ -237,7 +239,7 @@ static enum et_status run_nearest(struct et_kernel_ctx *ctx, struct et_evalue *c
 		}
 	}
 	if (!is_empty)
-		run_lookup(&l, self, args[3]->tensor);
+		run_lookup(ctx, &l, self, args[3]->tensor);
 	return ET_OK;
 }
 

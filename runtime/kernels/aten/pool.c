@@ -36,6 +36,7 @@ struct pool {
 	struct window *windows[SPACE]; /* out[d] windows for dimension d */
 	struct et_view x, y, indices;  /* batch, channel, space; @indices has no data if there is no such output */
 	struct et_walk planes;
+	const struct et_compute *compute;
 };
 
 /* The divisor of a mean: the number of elements in the window, or of those plus the padding that it covers. */
@@ -190,8 +191,11 @@ static inline void next_output(const struct pool *p, int64_t *d, int64_t *h, int
 			planes[k] = (const number *)(const void *)p->x.data + places[k].offset[2];                    \
 			results[k] = p->y.data + places[k].offset[0] * bytes;                                         \
 		}                                                                                                     \
+		struct et_pace pace = { p->compute };                                                                 \
 		for (int64_t i = 0; i < p->out[0] * p->out[1] * p->out[2]; i++) {                                     \
 			const struct window *at[SPACE] = { &p->windows[0][d], &p->windows[1][h], &p->windows[2][w] }; \
+			if (et_pace_must_stop(&pace, n_planes * (size_t)(at[0]->n * at[1]->n * at[2]->n)))            \
+				return;                                                                               \
 			int64_t to = d * p->y.strides[2] + h * p->y.strides[3] + w * p->y.strides[4];                 \
 			double divisor = (double)divisor_of(p, at);                                                   \
 			name##_window(n_planes, p, planes, at, sums);                                                 \
@@ -239,11 +243,14 @@ static void pool_planes(void *arg, size_t begin, size_t end)
 		(are_floats ? mean_floats : mean_doubles)(p, places, n);
 		plane += n;
 	}
+	struct et_pace pace = { p->compute };
 	for (; plane < end; plane++) {
 		const uint8_t *x = p->x.data + place.offset[2] * (int64_t)et_scalar_size(p->x.type);
 		int64_t d = 0, h = 0, w = 0, index;
 		for (int64_t i = 0; i < p->out[0] * p->out[1] * p->out[2]; i++, next_output(p, &d, &h, &w)) {
 			const struct window *at[SPACE] = { &p->windows[0][d], &p->windows[1][h], &p->windows[2][w] };
+			if (et_pace_must_stop(&pace, (size_t)(at[0]->n * at[1]->n * at[2]->n)))
+				return;
 			int64_t to = place.offset[0] + d * p->y.strides[2] + h * p->y.strides[3] + w * p->y.strides[4];
 			uint8_t *element = p->y.data + to * (int64_t)et_scalar_size(p->y.type);
 			if (et_type_is_float(p->x.type))
@@ -381,6 +388,7 @@ static enum et_status run_pool(struct et_kernel_ctx *ctx, const struct pooling *
 	ET_TRY(et_require_same_type(ctx, self, r->out));
 	ET_REQUIRE(ctx, et_loader(self->type, ET_F64), "does not take %s", et_scalar_name(self->type));
 	p->pooling = *pooling;
+	p->compute = ctx->compute;
 	widen(&p->x, self, r->n_space);
 	for (size_t at = 0; at < SPACE; at++) {
 		bool is_missing = at + r->n_space < SPACE;
@@ -521,7 +529,9 @@ static enum et_status run_max_pool_backward(struct et_kernel_ctx *ctx, struct et
 			     : out->type == ET_BFLOAT16 ? scatter_grad_bf16
 							: scatter_grad_fp16;
 	uint8_t *to = out->data;
-	for (size_t i = 0, numel = et_tensor_numel(grad); i < numel; i += n_out, to += n_in * bytes) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t i = 0, numel = et_tensor_numel(grad); i < numel && !et_pace_must_stop(&pace, n_out);
+		i += n_out, to += n_in * bytes) {
 		int64_t index = 0;
 		ET_REQUIRE(ctx,
 			scatter_grad(n_out, n_in, to, (const uint8_t *)grad->data + i * bytes,

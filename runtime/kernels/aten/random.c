@@ -112,7 +112,8 @@ static enum et_status draw(struct et_kernel_ctx *ctx, struct et_evalue *const *a
 	start(&g, out->data);
 	enum et_compute_class compute_class = et_class_of(out->type);
 	et_store_fn store = et_storer(out->type, compute_class);
-	for (size_t i = 0, part, numel = et_tensor_numel(out); i < numel; i += part) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t i = 0, part, numel = et_tensor_numel(out); i < numel && !et_pace_must_stop(&pace, 64); i += part) {
 		part = numel - i < BLOCK ? numel - i : BLOCK;
 		distribution(&g, compute_class, numbers, part);
 		store((uint8_t *)out->data + i * et_element_bytes(out), 1, numbers, part);
@@ -160,7 +161,8 @@ static enum et_status run_dropout(struct et_kernel_ctx *ctx, struct et_evalue *c
 	start(&g, out->data);
 	et_load_fn load = et_loader(out->type, ET_F64);
 	et_store_fn store = et_storer(out->type, ET_F64);
-	for (size_t i = 0, part, numel = et_tensor_numel(out); i < numel; i += part) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t i = 0, part, numel = et_tensor_numel(out); i < numel && !et_pace_must_stop(&pace, 64); i += part) {
 		double numbers[BLOCK], draws[BLOCK];
 		uint8_t *elements = to.data + i * et_element_bytes(out), *stays = (uint8_t *)mask->data + i;
 		part = numel - i < BLOCK ? numel - i : BLOCK;

@@ -14,6 +14,7 @@ struct rows {
 	const int64_t *sorter;
 	int64_t n;
 	bool is_shared, is_double, is_right;
+	struct et_pace *pace;
 };
 
 /* Constants of a search, so that the loop is compiled for each combination. */
@@ -49,7 +50,7 @@ ET_EXPANDED void find_all(const struct rows *rows, const uint8_t *wanted, int64_
 	unsigned kind)
 {
 	int64_t row = 0;
-	for (size_t i = 0, k = 0; i < n; i++, k++) {
+	for (size_t i = 0, k = 0; i < n && !et_pace_must_stop(rows->pace, 64); i++, k++) {
 		if (k == n_each && !rows->is_shared) {
 			k = 0;
 			row += rows->n;
@@ -119,6 +120,8 @@ static enum et_status search_rows(struct et_kernel_ctx *ctx, struct rows *rows, 
 	if (!wanted || !found)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	ET_TRY(et_resize_like(ctx, out, values));
+	struct et_pace pace = { ctx->compute };
+	rows->pace = &pace;
 	size_t n_each = values->n_dims ? (size_t)values->sizes[values->n_dims - 1] : 1;
 	find_all_of_kind(rows, wanted, found, et_tensor_numel(values), n_each);
 	view.data = (uint8_t *)found;

@@ -32,10 +32,15 @@ ET_EXPANDED bool comes_first(const struct et_dim_apply *line, int64_t a, int64_t
 	return x < y || (y != y && x == x);
 }
 
+enum { FEW = 16, N_SPLITS = 2 * 64 };
+
+/* A run may end while a line is sorted, see et_must_stop. Its items are then in any order, but each is an index of the
+ * line. */
+
 /* Insert each item into those before it, behind equal ones. */
 ET_EXPANDED void insert_sort(const struct et_dim_apply *line, int64_t *items, size_t n, enum order order)
 {
-	for (size_t i = 1; i < n; i++) {
+	for (size_t i = 1; i < n && (n <= FEW || !et_pace_must_stop(line->pace, FEW)); i++) {
 		int64_t item = items[i];
 		size_t k = i;
 		for (; k > 0 && comes_first(line, item, items[k - 1], order); k--)
@@ -50,7 +55,7 @@ enum { SHORT_RUN = 8 };
 ET_EXPANDED void merge_sort(const struct et_dim_apply *line, int64_t *items, int64_t *spare, size_t n, enum order order)
 {
 	int64_t *from = items, *to = spare;
-	for (size_t begin = 0; begin < n; begin += SHORT_RUN)
+	for (size_t begin = 0; begin < n && !et_pace_must_stop(line->pace, SHORT_RUN); begin += SHORT_RUN)
 		insert_sort(line, items + begin, n - begin < SHORT_RUN ? n - begin : SHORT_RUN, order);
 	for (size_t width = SHORT_RUN; width < n; width *= 2) {
 		for (size_t begin = 0; begin < n; begin += 2 * width) {
@@ -58,11 +63,18 @@ ET_EXPANDED void merge_sort(const struct et_dim_apply *line, int64_t *items, int
 			size_t end = middle + width < n ? middle + width : n;
 			size_t k = begin, i = begin, j = middle;
 			while (i < middle && j < end) {
-				int64_t left = from[i], right = from[j];
-				bool takes_right = comes_first(line, right, left, order);
-				to[k++] = takes_right ? right : left;
-				j += takes_right;
-				i += !takes_right;
+				/* so many steps end neither of the two runs */
+				size_t left = middle - i < end - j ? middle - i : end - j;
+				size_t part_end = k + (left < ET_PACE_STEPS ? left : ET_PACE_STEPS);
+				if (et_pace_must_stop(line->pace, part_end - k))
+					return;
+				while (k < part_end) {
+					int64_t first = from[i], second = from[j];
+					bool takes_second = comes_first(line, second, first, order);
+					to[k++] = takes_second ? second : first;
+					j += takes_second;
+					i += !takes_second;
+				}
 			}
 			memcpy(to + k, from + i, (middle - i) * sizeof(*from));
 			memcpy(to + k + (middle - i), from + j, (end - j) * sizeof(*from));
@@ -134,8 +146,6 @@ static void sort(struct et_dim_apply *line)
 
 /* --- the C++ library's steps ------------------------------------------------------------------------------ */
 
-enum { FEW = 16, N_SPLITS = 2 * 64 };
-
 static void swap(int64_t *a, int64_t *b)
 {
 	int64_t spare = *a;
@@ -158,7 +168,7 @@ ET_EXPANDED size_t split(const struct et_dim_apply *line, int64_t *items, size_t
 		do
 			high--;
 		while (comes_first(line, items[0], items[high], order));
-		if (low >= high)
+		if (low >= high || et_pace_must_stop(line->pace, 1))
 			return low;
 		swap(&items[low], &items[high]);
 	}
@@ -189,9 +199,9 @@ ET_EXPANDED void sink(const struct et_dim_apply *line, int64_t *heap, size_t hol
 /* Make a heap of the first @k of @n items. */
 ET_EXPANDED void heap_select(const struct et_dim_apply *line, int64_t *items, size_t k, size_t n, enum order order)
 {
-	for (size_t parent = k / 2; parent-- > 0;)
+	for (size_t parent = k / 2; parent-- > 0 && !et_pace_must_stop(line->pace, FEW);)
 		sink(line, items, parent, k, items[parent], order);
-	for (size_t i = k; i < n; i++) {
+	for (size_t i = k; i < n && !et_pace_must_stop(line->pace, 1); i++) {
 		int64_t item = items[i];
 		if (comes_first(line, item, items[0], order)) {
 			items[i] = items[0];
@@ -202,7 +212,7 @@ ET_EXPANDED void heap_select(const struct et_dim_apply *line, int64_t *items, si
 
 ET_EXPANDED void heap_sort(const struct et_dim_apply *line, int64_t *items, size_t n, enum order order)
 {
-	while (n-- > 1) {
+	while (n-- > 1 && !et_pace_must_stop(line->pace, FEW)) {
 		int64_t item = items[n];
 		items[n] = items[0];
 		sink(line, items, 0, n, item, order);
@@ -221,7 +231,7 @@ static size_t split_limit(size_t n)
 /* Put item @k in its place, and everything that comes before it to its left. */
 ET_EXPANDED void intro_select(const struct et_dim_apply *line, int64_t *items, size_t k, size_t n, enum order order)
 {
-	for (size_t limit = split_limit(n); n > 3;) {
+	for (size_t limit = split_limit(n); n > 3 && !et_pace_must_stop(line->pace, n);) {
 		if (limit-- == 0) {
 			heap_select(line, items, k + 1, n, order);
 			swap(items, items + k);
@@ -246,7 +256,7 @@ ET_EXPANDED void intro_sort(const struct et_dim_apply *line, int64_t *items, siz
 		size_t n, limit;
 	} left[N_SPLITS], part = { items, n, split_limit(n) };
 	for (size_t n_left = 0;; part = left[--n_left]) {
-		while (part.n > FEW && part.limit > 0) {
+		while (part.n > FEW && part.limit > 0 && !et_pace_must_stop(line->pace, part.n)) {
 			size_t at = split(line, part.items, part.n, order);
 			part.limit--;
 			left[n_left] = part;

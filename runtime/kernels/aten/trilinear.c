@@ -54,7 +54,8 @@ static enum et_status sum_products(struct et_kernel_ctx *ctx, struct et_view *re
 	sums.data = (uint8_t *)numbers;
 	et_walk_init(&walk, (const struct et_view *[]){ &sums, &left, &right }, 3);
 	et_place_seek(&place, &walk, 0);
-	for (size_t i = 0; i < walk.numel; i++) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t i = 0; i < walk.numel && !et_pace_must_stop(&pace, 8); i++) {
 		const uint8_t *l = left.data + place.offset[1] * (int64_t)et_scalar_size(left.type);
 		const uint8_t *r = right.data + place.offset[2] * (int64_t)et_scalar_size(right.type);
 		numbers[place.offset[0]] += et_element_get_double(l, left.type) * et_element_get_double(r, right.type);

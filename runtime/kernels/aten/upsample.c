@@ -24,6 +24,7 @@ struct resize {
 	struct taps *taps[2];     /* rows, columns */
 	bool is_bilinear;         /* two weights each; if n is 1, both apply to the same position */
 	struct et_view x, y;
+	const struct et_compute *compute;
 };
 
 /* Interpolate four pixels, first within the rows, then between them, in float. ExecuTorch's last bit matters: when the
@@ -133,11 +134,13 @@ static void resize_planes(void *arg, size_t begin, size_t end)
 	int64_t channels = r->y.sizes[1], n_x = (int64_t)et_scalar_size(r->x.type);
 	et_load_fn load = et_loader(r->x.type, ET_F64);
 	bool is_single = r->x.type == ET_FLOAT32, is_double = r->x.type == ET_FLOAT64, is_byte = r->x.type == ET_UINT8;
+	struct et_pace pace = { r->compute };
+	const size_t n_steps = (size_t)(r->n_taps[0] * r->n_taps[1]) + 4;
 	for (size_t plane = begin; plane < end; plane++) {
 		int64_t batch = (int64_t)plane / channels, channel = (int64_t)plane % channels;
 		const uint8_t *x = r->x.data + (batch * xs[0] + channel * xs[1]) * n_x;
 		int64_t y = batch * ys[0] + channel * ys[1];
-		for (int64_t i = 0; i < r->y.sizes[2] * r->y.sizes[3]; i++) {
+		for (int64_t i = 0; i < r->y.sizes[2] * r->y.sizes[3] && !et_pace_must_stop(&pace, n_steps); i++) {
 			int64_t row = i / r->y.sizes[3], column = i % r->y.sizes[3];
 			const struct taps *h = &r->taps[0][row], *w = &r->taps[1][column];
 			double sum = 0, pixel, pixels[4];
@@ -215,7 +218,9 @@ static void blend_rows(void *arg, size_t begin, size_t end)
 	int64_t n_adjacent = n_adjacent_channels(r), parts = sizes[1] / n_adjacent;
 	int64_t row = (int64_t)begin % sizes[2], part = (int64_t)begin / sizes[2] % parts,
 		batch = (int64_t)begin / sizes[2] / parts;
-	for (size_t i = begin; i < end; i++) {
+	struct et_pace pace = { r->compute };
+	const size_t n_steps = (size_t)(sizes[3] * n_adjacent);
+	for (size_t i = begin; i < end && !et_pace_must_stop(&pace, n_steps); i++) {
 		(r->x.type == ET_FLOAT64        ? blend_doubles
 			: r->x.type == ET_UINT8 ? blend_bytes
 						: blend_floats)(r, &r->taps[0][row],
@@ -280,7 +285,7 @@ static void antialiased_taps(struct taps *taps, int64_t i, int64_t in, float ste
 static enum et_status resize(struct et_kernel_ctx *ctx, const struct et_tensor *self, const int64_t *sizes,
 	const double *factors, bool align_corners, bool antialias, struct et_tensor *out)
 {
-	struct resize r = { .is_bilinear = !antialias, .type = self->type };
+	struct resize r = { .is_bilinear = !antialias, .type = self->type, .compute = ctx->compute };
 	ET_TRY(et_require_same_type(ctx, self, out));
 	ET_REQUIRE(ctx, et_loader(self->type, ET_F64), "does not take %s", et_scalar_name(self->type));
 	ET_REQUIRE(ctx, sizes[0] > 0 && sizes[1] > 0 && self->sizes[2] > 0 && self->sizes[3] > 0,

@@ -256,7 +256,7 @@ static enum et_status run_repeat(struct et_kernel_ctx *ctx, struct et_evalue *co
 		et_view_insert(&to, d, times, to.strides[d] * size);
 		et_view_insert(&view, d, times, 0);
 	}
-	et_view_copy(&to, &view);
+	et_view_copy(ctx->compute, &to, &view);
 	return ET_OK;
 }
 
@@ -385,7 +385,7 @@ static enum et_status shuffle(struct et_kernel_ctx *ctx, struct et_evalue *const
 	deep->strides[c] *= r * r;
 	et_view_insert(deep, h, r, stride_c);
 	et_view_insert(deep, h, r, stride_c * r);
-	et_view_copy(&to, &from);
+	et_view_copy(ctx->compute, &to, &from);
 	return ET_OK;
 }
 
@@ -421,7 +421,7 @@ static enum et_status run_tile_crop(struct et_kernel_ctx *ctx, struct et_evalue 
 	et_view_insert(&from, 0, n_down, stride_h * r);
 	to.sizes[0] = n_across;
 	et_view_insert(&to, 0, n_down, stride * n_across);
-	et_view_copy(&to, &from);
+	et_view_copy(ctx->compute, &to, &from);
 	return ET_OK;
 }
 
@@ -471,7 +471,7 @@ static enum et_status run_roll(struct et_kernel_ctx *ctx, struct et_evalue *cons
 			et_view_slice(&place, d, wraps ? 0 : shift, 1, moved);
 		}
 		if (!is_empty)
-			et_view_copy(&place, &part);
+			et_view_copy(ctx->compute, &place, &part);
 	}
 	return ET_OK;
 }

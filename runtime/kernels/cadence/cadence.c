@@ -140,7 +140,8 @@ static enum et_status run_elementwise(struct et_kernel_ctx *ctx, const struct el
 	et_view_of(&views[0], out);
 	et_walk_init(&walk, (const struct et_view *[]){ &views[0], &views[1], &views[2] }, 3);
 	et_place_seek(&place, &walk, 0);
-	for (size_t i = 0, n; i < walk.numel; i += n) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t i = 0, n; i < walk.numel && !et_pace_must_stop(&pace, BLOCK); i += n) {
 		float spans[3][BLOCK];
 		n = et_place_run(&place, &walk);
 		n = n < BLOCK ? n : BLOCK;
@@ -256,7 +257,8 @@ static enum et_status run_layer_norm(struct et_kernel_ctx *ctx, struct et_evalue
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	const float *weights = weight->data, *biases = bias->data;
 	size_t bytes = et_element_bytes(x);
-	for (size_t at = 0, numel = et_tensor_numel(x); at < numel; at += n) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t at = 0, numel = et_tensor_numel(x); at < numel && !et_pace_must_stop(&pace, n); at += n) {
 		double mean = 0, variance = 0;
 		et_loader(x->type, ET_F32)(line, (const uint8_t *)x->data + at * bytes, 1, n);
 		for (size_t i = 0; i < n; i++) {
@@ -296,7 +298,8 @@ static enum et_status run_softmax(struct et_kernel_ctx *ctx, struct et_evalue *c
 	float *line = et_kernel_scratch(ctx, n * sizeof(*line) + 1);
 	if (!line)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
-	for (size_t l = 0; n && l < numel / n; l++) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t l = 0; n && l < numel / n && !et_pace_must_stop(&pace, n); l++) {
 		size_t at = l / n_inner * n_inner * n + l % n_inner;
 		float most = -INFINITY;
 		double sum = 0;
@@ -349,48 +352,61 @@ static const struct et_kernel rows[] = {
 	{ "cadence::quantized_add_Scalar.out", "TTTSDI>T", run_with_number, &any },
 	{ "cadence::quantized_add_asym8sxasym8s_asym8s.per_tensor_out", "TDITDIDI>T", run_binary, &s8 },
 	{ "cadence::quantized_add_asym8uxasym8u_asym8u.per_tensor_out", "TDITDIDI>T", run_binary, &u8 },
-	{ "cadence::quantized_conv1d_ncl.out", CONV_TENSORS, et_cadence_conv, &ncl },
-	{ "cadence::quantized_conv1d_ncl.per_tensor_out", CONV, et_cadence_conv, &ncl },
-	{ "cadence::quantized_conv1d_nlc.out", CONV_TENSORS, et_cadence_conv, &nlc },
-	{ "cadence::quantized_conv1d_nlc.per_tensor_out", CONV_LAST, et_cadence_conv, &nlc },
-	{ "cadence::quantized_conv2d_depthwise_nhwc.out", CONV, et_cadence_conv, &last },
-	{ "cadence::quantized_conv2d_nchw.out", CONV_TENSORS, et_cadence_conv, &any },
-	{ "cadence::quantized_conv2d_nchw.per_tensor_out", CONV, et_cadence_conv, &any },
-	{ "cadence::quantized_conv2d_nchw_asym8sxsym8s_asym8s.per_tensor_out", CONV, et_cadence_conv, &s8 },
-	{ "cadence::quantized_conv2d_nchw_asym8uxsym8u_asym8u.per_tensor_out", CONV, et_cadence_conv, &u8 },
-	{ "cadence::quantized_conv2d_nchw_depthwise_asym8sxsym8s_asym8s.per_tensor_out", CONV, et_cadence_conv, &s8 },
-	{ "cadence::quantized_conv2d_nchw_depthwise_asym8uxsym8u_asym8u.per_tensor_out", CONV, et_cadence_conv, &u8 },
-	{ "cadence::quantized_conv2d_nchw_dilated_asym8sxsym8s_asym8s.per_tensor_out", CONV, et_cadence_conv, &s8 },
-	{ "cadence::quantized_conv2d_nchw_dilated_asym8uxsym8u_asym8u.per_tensor_out", CONV, et_cadence_conv, &u8 },
-	{ "cadence::quantized_conv2d_nhwc.out", CONV_TENSORS, et_cadence_conv, &last },
-	{ "cadence::quantized_conv2d_nhwc.per_tensor_out", CONV_LAST, et_cadence_conv, &last },
-	{ "cadence::quantized_conv2d_nhwc_asym8sxsym8s_asym8s.per_tensor_out", CONV, et_cadence_conv, &s8_last },
-	{ "cadence::quantized_conv2d_nhwc_asym8uxsym8u_asym8u.per_tensor_out", CONV, et_cadence_conv, &u8_last },
+	{ "cadence::quantized_conv1d_ncl.out", CONV_TENSORS, et_cadence_conv, &ncl, .multiplies = true },
+	{ "cadence::quantized_conv1d_ncl.per_tensor_out", CONV, et_cadence_conv, &ncl, .multiplies = true },
+	{ "cadence::quantized_conv1d_nlc.out", CONV_TENSORS, et_cadence_conv, &nlc, .multiplies = true },
+	{ "cadence::quantized_conv1d_nlc.per_tensor_out", CONV_LAST, et_cadence_conv, &nlc, .multiplies = true },
+	{ "cadence::quantized_conv2d_depthwise_nhwc.out", CONV, et_cadence_conv, &last, .multiplies = true },
+	{ "cadence::quantized_conv2d_nchw.out", CONV_TENSORS, et_cadence_conv, &any, .multiplies = true },
+	{ "cadence::quantized_conv2d_nchw.per_tensor_out", CONV, et_cadence_conv, &any, .multiplies = true },
+	{ "cadence::quantized_conv2d_nchw_asym8sxsym8s_asym8s.per_tensor_out", CONV, et_cadence_conv, &s8,
+		.multiplies = true },
+	{ "cadence::quantized_conv2d_nchw_asym8uxsym8u_asym8u.per_tensor_out", CONV, et_cadence_conv, &u8,
+		.multiplies = true },
+	{ "cadence::quantized_conv2d_nchw_depthwise_asym8sxsym8s_asym8s.per_tensor_out", CONV, et_cadence_conv, &s8,
+		.multiplies = true },
+	{ "cadence::quantized_conv2d_nchw_depthwise_asym8uxsym8u_asym8u.per_tensor_out", CONV, et_cadence_conv, &u8,
+		.multiplies = true },
+	{ "cadence::quantized_conv2d_nchw_dilated_asym8sxsym8s_asym8s.per_tensor_out", CONV, et_cadence_conv, &s8,
+		.multiplies = true },
+	{ "cadence::quantized_conv2d_nchw_dilated_asym8uxsym8u_asym8u.per_tensor_out", CONV, et_cadence_conv, &u8,
+		.multiplies = true },
+	{ "cadence::quantized_conv2d_nhwc.out", CONV_TENSORS, et_cadence_conv, &last, .multiplies = true },
+	{ "cadence::quantized_conv2d_nhwc.per_tensor_out", CONV_LAST, et_cadence_conv, &last, .multiplies = true },
+	{ "cadence::quantized_conv2d_nhwc_asym8sxsym8s_asym8s.per_tensor_out", CONV, et_cadence_conv, &s8_last,
+		.multiplies = true },
+	{ "cadence::quantized_conv2d_nhwc_asym8uxsym8u_asym8u.per_tensor_out", CONV, et_cadence_conv, &u8_last,
+		.multiplies = true },
 	{ "cadence::quantized_conv2d_nhwc_depthwise_asym8sxsym8s_asym8s.per_tensor_out", CONV, et_cadence_conv,
-		&s8_last },
+		&s8_last, .multiplies = true },
 	{ "cadence::quantized_conv2d_nhwc_depthwise_asym8uxsym8u_asym8u.per_tensor_out", CONV, et_cadence_conv,
-		&u8_last },
-	{ "cadence::quantized_conv2d_nhwc_dilated_asym8sxsym8s_asym8s.per_tensor_out", CONV, et_cadence_conv,
-		&s8_last },
-	{ "cadence::quantized_conv2d_nhwc_dilated_asym8uxsym8u_asym8u.per_tensor_out", CONV, et_cadence_conv,
-		&u8_last },
-	{ "cadence::quantized_depthwise_conv1d_ncl.per_tensor_out", CONV, et_cadence_conv, &ncl },
-	{ "cadence::quantized_depthwise_conv1d_nlc.per_tensor_out", CONV, et_cadence_conv, &nlc },
-	{ "cadence::quantized_fully_connected.out", "TTTITTTIt>T", et_cadence_linear, &any },
-	{ "cadence::quantized_fully_connected.per_tensor_out", "TTTIIIIIt>T", et_cadence_linear, &any },
+		&u8_last, .multiplies = true },
+	{ "cadence::quantized_conv2d_nhwc_dilated_asym8sxsym8s_asym8s.per_tensor_out", CONV, et_cadence_conv, &s8_last,
+		.multiplies = true },
+	{ "cadence::quantized_conv2d_nhwc_dilated_asym8uxsym8u_asym8u.per_tensor_out", CONV, et_cadence_conv, &u8_last,
+		.multiplies = true },
+	{ "cadence::quantized_depthwise_conv1d_ncl.per_tensor_out", CONV, et_cadence_conv, &ncl, .multiplies = true },
+	{ "cadence::quantized_depthwise_conv1d_nlc.per_tensor_out", CONV, et_cadence_conv, &nlc, .multiplies = true },
+	{ "cadence::quantized_fully_connected.out", "TTTITTTIt>T", et_cadence_linear, &any, .multiplies = true },
+	{ "cadence::quantized_fully_connected.per_tensor_out", "TTTIIIIIt>T", et_cadence_linear, &any,
+		.multiplies = true },
 	{ "cadence::quantized_fully_connected_asym8sxasym8s_asym8s.per_tensor_out", "TTTIIIIIt>T", et_cadence_linear,
-		&s8 },
+		&s8, .multiplies = true },
 	{ "cadence::quantized_fully_connected_asym8uxasym8u_asym8u.per_tensor_out", "TTTIIIIIt>T", et_cadence_linear,
-		&u8 },
+		&u8, .multiplies = true },
 	{ "cadence::quantized_layer_norm.out", "TTTVTTDDI>T", run_layer_norm, &any },
 	{ "cadence::quantized_layer_norm.per_tensor_out", "TDIVTTDDI>T", run_layer_norm, &any },
-	{ "cadence::quantized_linear.out", "TTTITTTIt>T", et_cadence_linear, &any },
-	{ "cadence::quantized_linear.per_tensor_out", "TTTIIIIIt>T", et_cadence_linear, &any },
-	{ "cadence::quantized_linear_asym8sxasym8s_asym8s.per_tensor_out", "TTTIIIIIt>T", et_cadence_linear, &s8 },
-	{ "cadence::quantized_linear_asym8uxasym8u_asym8u.per_tensor_out", "TTTIIIIIt>T", et_cadence_linear, &u8 },
-	{ "cadence::quantized_matmul.out", "TITItIIIB>T", et_cadence_matmul, &any },
-	{ "cadence::quantized_matmul_asym8sxasym8s_asym8s.out", "TITItIIIB>T", et_cadence_matmul, &s8 },
-	{ "cadence::quantized_matmul_asym8uxasym8u_asym8u.out", "TITItIIIB>T", et_cadence_matmul, &u8 },
+	{ "cadence::quantized_linear.out", "TTTITTTIt>T", et_cadence_linear, &any, .multiplies = true },
+	{ "cadence::quantized_linear.per_tensor_out", "TTTIIIIIt>T", et_cadence_linear, &any, .multiplies = true },
+	{ "cadence::quantized_linear_asym8sxasym8s_asym8s.per_tensor_out", "TTTIIIIIt>T", et_cadence_linear, &s8,
+		.multiplies = true },
+	{ "cadence::quantized_linear_asym8uxasym8u_asym8u.per_tensor_out", "TTTIIIIIt>T", et_cadence_linear, &u8,
+		.multiplies = true },
+	{ "cadence::quantized_matmul.out", "TITItIIIB>T", et_cadence_matmul, &any, .multiplies = true },
+	{ "cadence::quantized_matmul_asym8sxasym8s_asym8s.out", "TITItIIIB>T", et_cadence_matmul, &s8,
+		.multiplies = true },
+	{ "cadence::quantized_matmul_asym8uxasym8u_asym8u.out", "TITItIIIB>T", et_cadence_matmul, &u8,
+		.multiplies = true },
 	{ "cadence::quantized_max_pool2d.out", "TVVVVB>T", et_cadence_max_pool, &any },
 	{ "cadence::quantized_max_pool2d_nchw.out", "TVVVVB>T", et_cadence_max_pool, &any },
 	{ "cadence::quantized_max_pool2d_nhwc.out", "TVVVVB>T", et_cadence_max_pool, &last },

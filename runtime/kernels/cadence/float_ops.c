@@ -53,7 +53,7 @@ static enum et_status run_transposed(struct et_kernel_ctx *ctx, struct et_evalue
 	if (!transposed.data)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	et_view_of(&to, &transposed);
-	et_view_copy(&to, &from);
+	et_view_copy(ctx->compute, &to, &from);
 	struct et_evalue value = { .tag = ET_TAG_TENSOR, .tensor = &transposed };
 	return et_cadence_run_as(ctx, "aten::convolution.out",
 		(struct et_evalue *const[]){
@@ -156,7 +156,9 @@ static enum et_status run_avg_pool(struct et_kernel_ctx *ctx, struct et_evalue *
 	}
 	ET_TRY(et_resize(ctx, out, sizes, x->n_dims));
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
-	for (size_t i = 0, numel = et_tensor_numel(out); i < numel; i++) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t i = 0, numel = et_tensor_numel(out);
+		i < numel && !et_pace_must_stop(&pace, (size_t)(pair[0][0] * pair[0][1])); i++) {
 		size_t area = (size_t)(n[0] * n[1]), at = i % area;
 		int64_t n_seen, from[2] = { (int64_t)at / n[1] * pair[1][0], (int64_t)at % n[1] * pair[1][1] };
 		double sum = sum_window(x, i / area, from, pair[0], pair[2], pad, &n_seen);
@@ -188,7 +190,8 @@ static enum et_status run_rms_norm(struct et_kernel_ctx *ctx, struct et_evalue *
 	}
 	ET_TRY(et_resize_like(ctx, out, x));
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
-	for (size_t at = 0, numel = et_tensor_numel(x); at < numel; at += n) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t at = 0, numel = et_tensor_numel(x); at < numel && !et_pace_must_stop(&pace, n); at += n) {
 		const float *row = (const float *)x->data + at;
 		double squares = 0;
 		for (size_t i = 0; i < n; i++)
@@ -266,7 +269,8 @@ static enum et_status run_rope(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	float *row = et_kernel_scratch(ctx, n * sizeof(*row) + 1);
 	if (!row)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
-	for (size_t at = 0; n && at < (size_t)x->sizes[1] * heads; at++) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t at = 0; n && at < (size_t)x->sizes[1] * heads && !et_pace_must_stop(&pace, n); at++) {
 		size_t position, offset = at * n * et_element_bytes(x);
 		ET_TRY(get_position(ctx, args[3], (int64_t)(at / heads), tables[0]->sizes[0], &position));
 		et_loader(x->type, ET_F32)(row, (const uint8_t *)x->data + offset, 1, n);
@@ -342,7 +346,8 @@ static enum et_status run_mixed_linear(struct et_kernel_ctx *ctx, struct et_eval
 	sizes[x->n_dims - 1] = (int64_t)n_out;
 	ET_TRY(et_resize(ctx, out, sizes, x->n_dims));
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
-	for (size_t i = 0, numel = et_tensor_numel(out); i < numel; i++)
+	struct et_pace pace = { ctx->compute };
+	for (size_t i = 0, numel = et_tensor_numel(out); i < numel && !et_pace_must_stop(&pace, n); i++)
 		((float *)out->data)[i] = weighted_sum((const float *)x->data + i / n_out * n, n, &w, i % n_out,
 						  n_out) +
 					  weight_at(&b, i % n_out);
@@ -368,7 +373,8 @@ static enum et_status run_mixed_conv(struct et_kernel_ctx *ctx, struct et_evalue
 	ET_TRY(get_weights(ctx, args[3], args[4], n_out, "the bias", &b));
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ x->sizes[0], (int64_t)n_out, (int64_t)n_at }, 3));
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
-	for (size_t i = 0, numel = et_tensor_numel(out); i < numel; i++) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t i = 0, numel = et_tensor_numel(out); i < numel && !et_pace_must_stop(&pace, KERNEL * n); i++) {
 		size_t at = i % n_at, channel = i / n_at % n_out, batch = i / n_at / n_out;
 		float sum = weight_at(&b, channel);
 		for (size_t k = 0; k < KERNEL; k++)
@@ -399,7 +405,8 @@ static enum et_status run_mixed_gru(struct et_kernel_ctx *ctx, struct et_evalue 
 	ET_TRY(get_weights(ctx, args[8], args[7], 3 * n_out, "the state's bias", &bh));
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ 2, 1, 1, (int64_t)n_out }, 4));
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
-	for (size_t i = 0; i < n_out; i++) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t i = 0; i < n_out && !et_pace_must_stop(&pace, 3 * (n + n_out)); i++) {
 		float from_x[3], from_state[3];
 		for (size_t gate = 0; gate < 3; gate++) {
 			size_t row = gate * n_out + i;
@@ -422,15 +429,15 @@ static const struct et_cadence_kind line = { .rank = 3 }, plane = { .rank = 4 },
 static const struct et_kernel rows[] = {
 	{ "cadence::_softmax_f32_f32.out", "TIb>T", run_softmax },
 	{ "cadence::avg_pool2d.out", "TVVVBBitB>T", run_avg_pool, &adjacent_pairs },
-	{ "cadence::conv1d.out", "TTTVVVI>T", run_conv, &line },
-	{ "cadence::conv2d.out", "TTTVVVI>T", run_conv, &plane },
-	{ "cadence::conv3d.out", "TTTVVVI>T", run_conv, &space },
-	{ "cadence::fully_connected.out", "TTt>T", run_fully_connected },
+	{ "cadence::conv1d.out", "TTTVVVI>T", run_conv, &line, .multiplies = true },
+	{ "cadence::conv2d.out", "TTTVVVI>T", run_conv, &plane, .multiplies = true },
+	{ "cadence::conv3d.out", "TTTVVVI>T", run_conv, &space, .multiplies = true },
+	{ "cadence::fully_connected.out", "TTt>T", run_fully_connected, .multiplies = true },
 	{ "cadence::quantized_embedding_byte.out", "TTtTB>T", run_embedding },
 	{ "cadence::quantized_rope_rotate_stacked_halves.out", "TTTtDIDI>T", run_rope, &quantized_half_head_pairs },
 	{ "cadence::quantized_w8a32_conv.out", "TTDTD>T", run_mixed_conv },
 	{ "cadence::quantized_w8a32_gru.out", "TTTDTDTDT>T", run_mixed_gru },
-	{ "cadence::quantized_w8a32_linear.out", "TTDTD>T", run_mixed_linear },
+	{ "cadence::quantized_w8a32_linear.out", "TTDTD>T", run_mixed_linear, .multiplies = true },
 	{ "cadence::rms_norm.out", "TVtd>T", run_rms_norm },
 	{ "cadence::rope.out", "TTTt>T", run_rope, &adjacent_pairs },
 	{ "cadence::rope_rotate_stacked_halves.out", "TTTt>T", run_rope, &half_head_pairs },

@@ -116,6 +116,7 @@ static enum et_status run_rows(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	if (args[next]->tag == ET_TAG_TENSOR)
 		ET_TRY(et_require_type(ctx, args[next]->tensor, ET_INT32, "a zero point"));
 	uint8_t *to = out->data;
+	struct et_pace pace = { ctx->compute };
 	for (int64_t b = 0; b < r.batch && n_row; b++) {
 		uint8_t empty[sizeof(double)];
 		int32_t zero;
@@ -124,7 +125,8 @@ static enum et_status run_rows(struct et_kernel_ctx *ctx, struct et_evalue *cons
 			et_element_set_double(empty, x->type, zero);
 		else
 			et_element_set_int(empty, x->type, zero);
-		for (int64_t i = 0; i < r.n[0] * r.n[1]; i++, to += (size_t)n_row * et_element_bytes(x)) {
+		for (int64_t i = 0; i < r.n[0] * r.n[1] && !et_pace_must_stop(&pace, (size_t)n_row);
+			i++, to += (size_t)n_row * et_element_bytes(x)) {
 			const int64_t at[2] = { i / r.n[1], i % r.n[1] };
 			write_row(&r, x, b, at, empty, to);
 		}
@@ -151,7 +153,8 @@ static enum et_status run_mask(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	sizes[n - 1] /= 8;
 	ET_TRY(et_resize(ctx, out, sizes, n));
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
-	for (size_t i = 0; i < et_tensor_numel(out); i++) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t i = 0; i < et_tensor_numel(out) && !et_pace_must_stop(&pace, 8); i++) {
 		uint8_t bits = 0;
 		for (size_t k = 0; k < 8; k++) {
 			const uint8_t *element = (const uint8_t *)mask->data + (i * 8 + k) * et_element_bytes(mask);
@@ -174,7 +177,8 @@ static enum et_status run_where(struct et_kernel_ctx *ctx, struct et_evalue *con
 	ET_TRY(et_require_contiguous(ctx, condition, "the condition"));
 	ET_TRY(et_resize_like(ctx, out, condition));
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
-	for (size_t i = 0; i < et_tensor_numel(out); i++)
+	struct et_pace pace = { ctx->compute };
+	for (size_t i = 0; i < et_tensor_numel(out) && !et_pace_must_stop(&pace, 1); i++)
 		((float *)out->data)[i] = (float)args[((const uint8_t *)condition->data)[i] ? 1 : 2]->d;
 	return ET_OK;
 }

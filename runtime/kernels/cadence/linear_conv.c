@@ -172,7 +172,8 @@ enum et_status et_cadence_linear(struct et_kernel_ctx *ctx, struct et_evalue *co
 		ET_TRY(et_get_scale_at(ctx, args[5], args[6], j, p.n_channels, &p.scales[j]));
 		load(weights_of(&p, j), p.is_narrow, weight, (int64_t)(j * p.n_terms), 1, p.n_terms, p.zeros[j]);
 	}
-	for (size_t i = 0; i < n_rows && p.n_channels; i++) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t i = 0; i < n_rows && p.n_channels && !et_pace_must_stop(&pace, p.n_channels * p.n_terms); i++) {
 		load(p.row, p.is_narrow, x, (int64_t)(i * p.n_terms), 1, p.n_terms, p.x_zero);
 		multiply(&p, 0, p.n_channels, out, (int64_t)(i * p.n_channels), 1);
 	}
@@ -228,12 +229,13 @@ enum et_status et_cadence_matmul(struct et_kernel_ctx *ctx, struct et_evalue *co
 		return ET_OK;
 	for (size_t j = 0; j < p.n_channels; j++)
 		ET_TRY(et_get_scale_at(ctx, args[5], args[6], 0, 1, &p.scales[j]));
+	struct et_pace pace = { ctx->compute };
 	for (size_t b = 0; b < n_batch && p.n_channels; b++) {
 		for (size_t j = 0; j < p.n_channels && (b == 0 || y->n_dims > 2); j++)
 			load(weights_of(&p, j), p.is_narrow, y,
 				(int64_t)(b * p.n_channels * p.n_terms + (is_transposed ? j * p.n_terms : j)),
 				is_transposed ? 1 : (int64_t)p.n_channels, p.n_terms, p.zeros[j]);
-		for (size_t i = 0; i < n_rows; i++) {
+		for (size_t i = 0; i < n_rows && !et_pace_must_stop(&pace, p.n_channels * p.n_terms); i++) {
 			size_t row = b * n_rows + i;
 			load(p.row, p.is_narrow, x, (int64_t)(row * p.n_terms), 1, p.n_terms, p.x_zero);
 			multiply(&p, 0, p.n_channels, out, (int64_t)(row * p.n_channels), 1);
@@ -391,12 +393,14 @@ static void gather(const struct conv *c, int64_t batch, int64_t group, int64_t i
 	}
 }
 
-static void convolve(const struct conv *c, struct et_tensor *out)
+static void convolve(const struct et_compute *compute, const struct conv *c, struct et_tensor *out)
 {
+	struct et_pace pace = { compute };
+	const size_t n_steps = (size_t)(c->window.size[0] * c->window.size[1] * c->in_channels * (c->out_channels + 1));
 	for (int64_t b = 0; b < c->x.batch; b++)
 		for (int64_t i = 0; i < c->window.n[0]; i++)
 			for (int64_t j = 0; j < c->window.n[1]; j++)
-				for (int64_t g = 0; g < c->n_groups; g++) {
+				for (int64_t g = 0; g < c->n_groups && !et_pace_must_stop(&pace, n_steps); g++) {
 					int64_t first = g * c->out_channels;
 					gather(c, b, g, i, j);
 					multiply(&c->product, (size_t)first, (size_t)c->out_channels, out,
@@ -453,7 +457,7 @@ enum et_status et_cadence_conv(struct et_kernel_ctx *ctx, struct et_evalue *cons
 		}
 	}
 	if (et_tensor_numel(out) > 0)
-		convolve(&c, out);
+		convolve(ctx->compute, &c, out);
 	return ET_OK;
 }
 
@@ -482,7 +486,8 @@ enum et_status et_cadence_max_pool(struct et_kernel_ctx *ctx, struct et_evalue *
 	size_t bytes = et_element_bytes(x), n = et_tensor_numel(out);
 	bool is_signed = x->type == ET_INT8 || x->type == ET_INT16;
 	int64_t least = is_signed ? (bytes == 1 ? INT8_MIN : INT16_MIN) : 0;
-	for (size_t at = 0; at < n; at++) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t at = 0; at < n && !et_pace_must_stop(&pace, (size_t)(w.size[0] * w.size[1])); at++) {
 		int64_t rest = (int64_t)at % to.batch_stride, most = least, first[2], end[2];
 		input_range(&w, &in, 0, rest / to.stride[0] % to.size[0], &first[0], &end[0]);
 		input_range(&w, &in, 1, rest / to.stride[1] % to.size[1], &first[1], &end[1]);

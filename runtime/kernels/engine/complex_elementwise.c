@@ -49,7 +49,8 @@ static uint8_t *element(const struct et_view *view, int64_t offset)
 	return view->data + offset * (int64_t)et_scalar_size(view->type);
 }
 
-void et_complex_apply(et_complex_fn fn, const struct et_view *const *views, const double *numbers, size_t n_views)
+void et_complex_apply(const struct et_compute *compute, et_complex_fn fn, const struct et_view *const *views,
+	const double *numbers, size_t n_views)
 {
 	double complex operands[ET_SPAN_OPERANDS] = { 0 };
 	const struct et_view *walked[ET_SPAN_OPERANDS + 1];
@@ -62,7 +63,8 @@ void et_complex_apply(et_complex_fn fn, const struct et_view *const *views, cons
 	}
 	et_walk_init(&walk, walked, n_views);
 	et_place_seek(&place, &walk, 0);
-	for (size_t i = 0; i < walk.numel; i++) {
+	struct et_pace pace = { compute };
+	for (size_t i = 0; i < walk.numel && !et_pace_must_stop(&pace, 16); i++) {
 		for (size_t v = 1; v < n_views; v++) {
 			if (views[v])
 				operands[v - 1] = et_element_get_complex(const_element(views[v], place.offset[v]),
@@ -82,7 +84,7 @@ enum et_status et_complex_cast(struct et_kernel_ctx *ctx, const struct et_view *
 {
 	ET_REQUIRE(ctx, is_number_type(from->type) && is_number_type(to->type), "cannot convert %s to %s",
 		et_scalar_name(from->type), et_scalar_name(to->type));
-	et_complex_apply(same, (const struct et_view *[]){ to, from }, NULL, 2);
+	et_complex_apply(ctx->compute, same, (const struct et_view *[]){ to, from }, NULL, 2);
 	return ET_OK;
 }
 
@@ -110,8 +112,9 @@ enum et_status et_complex_sum(struct et_kernel_ctx *ctx, const struct et_tensor 
 			et_view_insert(&to, d, self->sizes[d], 0);
 	}
 	et_walk_init_in_order(&walk, (const struct et_view *[]){ &from, &to }, 2);
+	struct et_pace pace = { ctx->compute };
 	et_place_seek(&place, &walk, 0);
-	for (size_t i = 0; i < walk.numel; i++) {
+	for (size_t i = 0; i < walk.numel && !et_pace_must_stop(&pace, 1); i++) {
 		uint8_t *sum = element(&to, place.offset[1]);
 		et_element_set_complex(sum, to.type,
 			et_element_get_complex(sum, to.type) +
@@ -121,11 +124,15 @@ enum et_status et_complex_sum(struct et_kernel_ctx *ctx, const struct et_tensor 
 	return ET_OK;
 }
 
-void et_complex_multiply(const struct et_view *out, const struct et_view *a, const struct et_view *b)
+void et_complex_multiply(const struct et_compute *compute, const struct et_view *out, const struct et_view *a,
+	const struct et_view *b)
 {
+	struct et_pace pace = { compute };
 	for (int64_t i = 0; i < out->sizes[0]; i++) {
 		for (int64_t j = 0; j < out->sizes[1]; j++) {
 			double complex sum = 0;
+			if (et_pace_must_stop(&pace, (size_t)a->sizes[1]))
+				return;
 			for (int64_t k = 0; k < a->sizes[1]; k++)
 				sum += et_element_get_complex(const_element(a, i * a->strides[0] + k * a->strides[1]),
 					       a->type) *
@@ -162,7 +169,7 @@ static enum et_status run_view_as_complex(struct et_kernel_ctx *ctx, struct et_e
 	ET_TRY(et_resize(ctx, out, from.sizes, (size_t)from.n_dims - 1));
 	et_view_of(&to, out);
 	et_view_parts(&to);
-	et_view_copy(&to, &from);
+	et_view_copy(ctx->compute, &to, &from);
 	return ET_OK;
 }
 

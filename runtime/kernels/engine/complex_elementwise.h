@@ -22,11 +22,13 @@ void et_view_parts(struct et_view *view);
 enum et_status et_complex_cast(struct et_kernel_ctx *ctx, const struct et_view *to, const struct et_view *from);
 /* Apply @fn. @views: the output, then the operands broadcast to it; NULL for an operand that is a number, found in
  * @numbers. */
-void et_complex_apply(et_complex_fn fn, const struct et_view *const *views, const double *numbers, size_t n_views);
+void et_complex_apply(const struct et_compute *compute, et_complex_fn fn, const struct et_view *const *views,
+	const double *numbers, size_t n_views);
 /* out = the sum over the dimensions in @set; both complex. */
 enum et_status et_complex_sum(struct et_kernel_ctx *ctx, const struct et_tensor *self, uint32_t set, bool keepdim,
 	struct et_tensor *out);
 /* out = a b, for 2-dimensional views of one complex type. */
-void et_complex_multiply(const struct et_view *out, const struct et_view *a, const struct et_view *b);
+void et_complex_multiply(const struct et_compute *compute, const struct et_view *out, const struct et_view *a,
+	const struct et_view *b);
 
 #endif

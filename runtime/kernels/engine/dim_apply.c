@@ -8,6 +8,7 @@ enum { SHORT_LINE = 1024, WORK_PER_TASK = 1 << 14 };
 
 struct line_job {
 	const struct et_dim_apply_lines *lines;
+	const struct et_compute *compute;
 	struct et_walk walk; /* over all other dimensions: out, indices (or out again), self */
 	int64_t in_stride, out_stride, index_stride;
 	enum et_compute_class compute_class;
@@ -25,7 +26,9 @@ static void run_range(void *arg, size_t begin, size_t end)
 	const struct line_job *job = arg;
 	const struct et_dim_apply_lines *l = job->lines;
 	void *in = job->in ? job->in : &short_in, *out = job->out ? job->out : &short_out;
+	struct et_pace pace = { job->compute };
 	struct et_dim_apply line = {
+		.pace = &pace,
 		.n = job->n,
 		.n_out = (size_t)l->n_out,
 		.index = job->index ? job->index : short_index,
@@ -46,7 +49,7 @@ static void run_range(void *arg, size_t begin, size_t end)
 	int64_t in_bytes = (int64_t)et_element_bytes(l->self), out_bytes = (int64_t)et_element_bytes(l->out),
 		index_bytes = l->indices ? (int64_t)et_element_bytes(l->indices) : 0;
 	et_place_seek(&place, &job->walk, begin);
-	for (size_t i = begin; i < end; i++) {
+	for (size_t i = begin; i < end && !et_pace_must_stop(&pace, job->n); i++) {
 		load(in, (const uint8_t *)l->self->data + place.offset[2] * in_bytes, job->in_stride, job->n);
 		l->fn(&line);
 		store((uint8_t *)l->out->data + place.offset[0] * out_bytes, job->out_stride, out, (size_t)l->n_out);
@@ -83,6 +86,7 @@ enum et_status et_dim_apply_run(struct et_kernel_ctx *ctx, const struct et_dim_a
 	struct line_job job; /* not cleared as a whole: its walk is larger than many a tensor */
 	struct et_view in, out, indices;
 	job.lines = lines;
+	job.compute = ctx->compute;
 	job.n = 1;
 	job.in_stride = 1;
 	job.in = job.out = job.index = NULL;

@@ -17,9 +17,10 @@ struct et_dim_apply {
 	double *out;
 	const int64_t *in_ints;
 	int64_t *out_ints;
-	int64_t *index;  /* n_out numbers of the second output, with room for at least n; NULL if there is none */
-	bool is_single;  /* the input has at most float precision, so float results will do */
-	const void *arg; /* the kernel's own data */
+	int64_t *index;       /* n_out numbers of the second output, with room for at least n; NULL if there is none */
+	bool is_single;       /* the input has at most float precision, so float results will do */
+	const void *arg;      /* the kernel's own data */
+	struct et_pace *pace; /* for functions that take long for a line */
 };
 typedef void (*et_dim_apply_fn)(struct et_dim_apply *line);
 

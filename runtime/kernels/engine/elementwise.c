@@ -426,7 +426,7 @@ static enum et_status apply_complex(struct et_kernel_ctx *ctx, const struct et_e
 		et_view_broadcast(&views[k + 1], sizes, n_dims);
 		view_list[k + 1] = &views[k + 1];
 	}
-	et_complex_apply(op->on_complex, view_list, numbers, n_operands + 1);
+	et_complex_apply(ctx->compute, op->on_complex, view_list, numbers, n_operands + 1);
 	return ET_OK;
 }
 

@@ -78,6 +78,7 @@ void et_matrix_panel(const void *matrix, size_t first_k, size_t n_k, size_t firs
 
 struct job {
 	const struct et_gemm *gemm;
+	const struct et_compute *compute;
 	const struct et_ukernels *ukernels;
 	size_t n_panels;
 	size_t rows_per_task;
@@ -122,6 +123,7 @@ static void run_tasks(void *arg, size_t first, size_t end)
 	const struct et_ukernels *ukernels = job->ukernels;
 	float panel[BLOCK_K * ET_TILE_MAX_COLUMNS];
 	size_t rows = ukernels->tile_rows, columns = ukernels->tile_columns;
+	struct et_pace pace = { job->compute };
 	for (size_t task = first; task < end; task++) {
 		size_t column = task % job->n_panels * columns;
 		size_t first_row = task / job->n_panels * job->rows_per_task;
@@ -135,6 +137,8 @@ static void run_tasks(void *arg, size_t first, size_t end)
 			g->panel(g->b, k, n_k, column, n_columns, panel, columns);
 			for (size_t row = first_row; row < end_row; row += rows) {
 				size_t n_rows = end_row - row < rows ? end_row - row : rows;
+				if (et_pace_must_stop(&pace, n_k))
+					return;
 				if (n_rows < rows || n_columns < columns || g->c_col != 1) {
 					edge_tile(ukernels, g, row, n_rows, column, n_columns, k, n_k, panel);
 					continue;
@@ -155,7 +159,8 @@ static void run_one_row(const struct job *job, size_t row, size_t first, size_t 
 	const float *a = g->a + (ptrdiff_t)row * g->a_row;
 	float *c = g->c + (ptrdiff_t)row * g->c_row;
 	if (b->row == 1 && g->a_col == 1) {
-		for (size_t j = first; j < end; j++) {
+		struct et_pace pace = { job->compute };
+		for (size_t j = first; j < end && !et_pace_must_stop(&pace, g->n_k); j++) {
 			float *element = c + (ptrdiff_t)j * g->c_col;
 			*element = (g->init ? g->init[row] : *element) +
 				   job->ukernels->dot(g->n_k, a, b->data + (ptrdiff_t)j * b->col);
@@ -173,7 +178,7 @@ static void run_one_row(const struct job *job, size_t row, size_t first, size_t 
 static void run_few_rows(void *arg, size_t first, size_t end)
 {
 	const struct job *job = arg;
-	for (size_t row = 0; row < job->gemm->n_rows; row++)
+	for (size_t row = 0; row < job->gemm->n_rows && !et_must_stop(job->compute); row++)
 		run_one_row(job, row, first, end);
 }
 
@@ -181,7 +186,7 @@ void et_gemm(const struct et_compute *compute, const struct et_gemm *gemm)
 {
 	if (gemm->n_rows == 0 || gemm->n_columns == 0)
 		return;
-	struct job job = { .gemm = gemm, .ukernels = et_ukernels() };
+	struct job job = { .gemm = gemm, .compute = compute, .ukernels = et_ukernels() };
 	/* A few long rows with few terms are not worth packing panels. */
 	bool is_one = gemm->n_rows == 1,
 	     is_few = gemm->n_rows <= FEW_ROWS && gemm->n_k <= FEW_TERMS && gemm->n_columns >= 4 * gemm->n_k;

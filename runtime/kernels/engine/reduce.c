@@ -70,7 +70,9 @@ static void reduce_one(const struct reduce_job *job, const uint8_t *in, struct e
 	}
 	et_place_seek(&place, walk, 0);
 	bool is_direct = job->is_double && job->reduce->step_floats && job->in_type == ET_FLOAT32 && stride == 1;
-	for (size_t done = 0; done < walk->numel && !(job->reduce->ends_early && (state->d != 0 || state->i));) {
+	struct et_pace pace = { job->compute };
+	for (size_t done = 0; done < walk->numel && !(job->reduce->ends_early && (state->d != 0 || state->i)) &&
+			      !et_pace_must_stop(&pace, BLOCK);) {
 		size_t filled = 0;
 		if (is_direct) {
 			size_t run = et_place_run(&place, walk);
@@ -196,7 +198,7 @@ static void reduce_range(void *arg, size_t begin, size_t end)
 	}
 	et_place_seek(&place, &job->kept, begin);
 	size_t i = begin;
-	while (job->many && i < end) {
+	while (job->many && i < end && !et_must_stop(job->compute)) {
 		size_t n = et_place_run(&place, &job->kept);
 		n = n < end - i ? n : end - i;
 		n = n < ET_REDUCE_COLUMNS ? n : ET_REDUCE_COLUMNS;
@@ -208,7 +210,8 @@ static void reduce_range(void *arg, size_t begin, size_t end)
 	bool is_row = job->reduced.n_dims == 1 && job->reduced.strides[0][0] == 1 && job->reduced.numel > 0;
 	bool is_float_row = is_row && job->is_double && job->in_type == ET_FLOAT32 && job->reduce->step_floats,
 	     is_int_row = is_row && !job->is_double && job->in_type == ET_INT64;
-	for (; i < end; i++) {
+	struct et_pace pace = { job->compute };
+	for (; i < end && !et_pace_must_stop(&pace, job->reduced.numel); i++) {
 		struct et_reduce_state state = { .correction = job->correction, .rounding = job->rounding };
 		if (job->reduce->begin)
 			job->reduce->begin(&state);
@@ -340,6 +343,7 @@ enum et_status et_reduce(struct et_kernel_ctx *ctx, const struct et_reduce *redu
 	int64_t sizes[ET_MAX_DIMS];
 	size_t n_dims = 0;
 	job.reduce = reduce;
+	job.compute = ctx->compute;
 	job.in_type = self->type;
 	job.correction = correction;
 	job.many = NULL;

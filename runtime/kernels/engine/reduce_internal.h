@@ -8,6 +8,7 @@
 enum { ET_REDUCE_COLUMNS = 256 }; /* at most, in one call */
 
 struct reduce_job {
+	const struct et_compute *compute;
 	const struct et_reduce *reduce;
 	struct et_walk kept;    /* views 0 and 1 are the outputs, the last one is the input */
 	struct et_walk reduced; /* the input alone */

@@ -254,6 +254,7 @@ struct level {
 	ptrdiff_t to, from;
 };
 
+enum { PIECE = 1 << 18 /* elements, or bytes of one run */ };
 enum { TILE_LEVELS = 3, TILE = 16, SHORT = 4, FILL_VECTOR = 16 };
 
 /* Runs of a few elements, for which a loop would take longer to start than to run: an image of 3 channels, 224 x 224,
@@ -476,18 +477,56 @@ static void copy_levels(const struct level *levels, size_t n, uint8_t *to, const
 	}
 }
 
-void et_view_copy(const struct et_view *to, const struct et_view *from)
+/* Copy @numel elements, and look between pieces of them whether to stop. */
+static void copy_pieces(const struct et_compute *compute, const struct level *levels, size_t n, size_t numel,
+	uint8_t *to, const uint8_t *from, size_t element_bytes)
+{
+	const ptrdiff_t bytes = (ptrdiff_t)element_bytes;
+	struct level part[ET_VIEW_DIMS];
+	if (numel <= PIECE) {
+		copy_levels(levels, n, to, from, element_bytes);
+		return;
+	}
+	memcpy(part, levels, sizeof(part));
+	struct level outer = levels[n - 1], *rest = &part[n - 1];
+	const size_t n_one = numel / outer.n, n_most = n_one < PIECE ? PIECE / n_one : 1;
+	for (size_t i = 0; i < outer.n && !et_must_stop(compute); i += rest->n) {
+		*rest = outer;
+		rest->n = outer.n - i < n_most ? outer.n - i : n_most;
+		size_t n_copied = rest->n * n_one;
+		if (n_copied > PIECE) { /* a single one */
+			*rest = (struct level){ 1, 1, 1 };
+			copy_pieces(compute, part, n - 1, n_one, to + (ptrdiff_t)i * outer.to * bytes,
+				from + (ptrdiff_t)i * outer.from * bytes, element_bytes);
+			continue;
+		}
+		copy_levels(part, n, to + (ptrdiff_t)i * outer.to * bytes, from + (ptrdiff_t)i * outer.from * bytes,
+			element_bytes);
+	}
+}
+
+void et_view_copy(const struct et_compute *compute, const struct et_view *to, const struct et_view *from)
 {
 	struct level levels[ET_VIEW_DIMS];
 	size_t numel, element_bytes = et_scalar_size(to->type);
 	if (et_views_are_dense(to, from, &numel)) {
-		if (numel)
-			et_copy_bytes(to->data, from->data, numel * element_bytes);
+		const size_t n_bytes = numel * element_bytes;
+		for (size_t at = 0, part; at < n_bytes; at += part) {
+			part = n_bytes - at < 2 * PIECE ? n_bytes - at : PIECE;
+			if (at && et_must_stop(compute))
+				return;
+			et_copy_bytes(to->data + at, from->data + at, part);
+		}
 		return;
 	}
 	size_t n = find_levels(levels, to, from);
-	if (n == 1 && levels[0].to == 1 && levels[0].from == 0)
+	if (n == 1 && levels[0].to == 1 && levels[0].from == 0) {
 		et_fill_elements(to->data, from->data, levels[0].n, element_bytes);
-	else if (n > 0)
-		copy_levels(levels, n, to->data, from->data, element_bytes);
+		return;
+	}
+	numel = n > 0;
+	for (size_t k = 0; k < n; k++)
+		numel *= levels[k].n;
+	if (numel)
+		copy_pieces(compute, levels, n, numel, to->data, from->data, element_bytes);
 }

@@ -10,6 +10,7 @@
 #ifndef RUNTIME_KERNELS_ENGINE_VIEW_H
 #define RUNTIME_KERNELS_ENGINE_VIEW_H
 
+#include "runtime/compute.h"
 #include "runtime/tensor.h"
 
 #include <string.h>
@@ -121,8 +122,9 @@ void et_fill_elements(uint8_t *to, const uint8_t *element, size_t n, size_t elem
 
 /* For views of the same sizes: whether both are dense and row-major. Then @ret_numel is the number of elements. */
 bool et_views_are_dense(const struct et_view *to, const struct et_view *from, size_t *ret_numel);
-/* The sizes are the same, and so is the element size; the memory may not overlap unless it is the same. */
-void et_view_copy(const struct et_view *to, const struct et_view *from);
+/* The sizes are the same, and so is the element size; the memory may not overlap unless it is the same. Returns early
+ * if the kernel must stop. @compute may be NULL. */
+void et_view_copy(const struct et_compute *compute, const struct et_view *to, const struct et_view *from);
 
 enum { ET_WALK_VIEWS = 6 };
 

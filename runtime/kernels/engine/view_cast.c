@@ -74,7 +74,7 @@ static void copy_row(uint8_t *to, ptrdiff_t to_step, const uint8_t *from, ptrdif
 	et_view_begin(&from_view, (uint8_t *)(uintptr_t)from, type); /* only read */
 	et_view_insert(&to_view, 0, (int64_t)n, to_step);
 	et_view_insert(&from_view, 0, (int64_t)n, from_step);
-	et_view_copy(&to_view, &from_view);
+	et_view_copy(NULL, &to_view, &from_view);
 }
 
 /* Elements that are not adjacent are gathered first and scattered last, because the conversions vectorize only dense
@@ -152,7 +152,7 @@ enum et_status et_view_cast(struct et_kernel_ctx *ctx, const struct et_view *to,
 	struct cast cast;
 	size_t numel;
 	if (to->type == from->type) {
-		et_view_copy(to, from);
+		et_view_copy(ctx->compute, to, from);
 		return ET_OK;
 	}
 	if (et_type_is_complex(from->type) || et_type_is_complex(to->type))

@@ -124,6 +124,7 @@ struct attention {
 	float scale;
 	float *scratch; /* one part for each task */
 	size_t n_scratch;
+	struct et_compute serial; /* for a task's own loops */
 };
 
 static void read_operand(struct operand *o, const struct et_tensor *tensor, bool is_row_second)
@@ -350,18 +351,18 @@ static void score_many(const struct block *b)
 {
 	static const float zeros[ROWS];
 	const struct attention *a = b->a;
-	et_gemm(NULL, &(struct et_gemm){ .n_rows = (size_t)b->n,
-			      .n_columns = (size_t)b->n_keys,
-			      .n_k = (size_t)a->size,
-			      .a = b->queries,
-			      .a_row = a->size,
-			      .a_col = 1,
-			      .panel = key_panel,
-			      .b = &b->k,
-			      .c = b->scores,
-			      .c_row = a->n_keys,
-			      .c_col = 1,
-			      .init = zeros });
+	et_gemm(&b->a->serial, &(struct et_gemm){ .n_rows = (size_t)b->n,
+				       .n_columns = (size_t)b->n_keys,
+				       .n_k = (size_t)a->size,
+				       .a = b->queries,
+				       .a_row = a->size,
+				       .a_col = 1,
+				       .panel = key_panel,
+				       .b = &b->k,
+				       .c = b->scores,
+				       .c_row = a->n_keys,
+				       .c_col = 1,
+				       .init = zeros });
 }
 
 static void sum_many(const struct block *b)
@@ -371,18 +372,18 @@ static void sum_many(const struct block *b)
 	for (int64_t r = 0; r < b->n; r++)
 		for (int64_t k = n_keys_of(b, r); k < b->n_keys; k++)
 			b->scores[r * a->n_keys + k] = 0;
-	et_gemm(NULL, &(struct et_gemm){ .n_rows = (size_t)b->n,
-			      .n_columns = (size_t)a->size,
-			      .n_k = (size_t)b->n_keys,
-			      .a = b->scores,
-			      .a_row = a->n_keys,
-			      .a_col = 1,
-			      .panel = value_panel,
-			      .b = &b->v,
-			      .c = b->sums,
-			      .c_row = a->size,
-			      .c_col = 1,
-			      .init = zeros });
+	et_gemm(&b->a->serial, &(struct et_gemm){ .n_rows = (size_t)b->n,
+				       .n_columns = (size_t)a->size,
+				       .n_k = (size_t)b->n_keys,
+				       .a = b->scores,
+				       .a_row = a->n_keys,
+				       .a_col = 1,
+				       .panel = value_panel,
+				       .b = &b->v,
+				       .c = b->sums,
+				       .c_row = a->size,
+				       .c_col = 1,
+				       .init = zeros });
 }
 
 static void attend_block(const struct attention *a, int64_t index, float *scratch)
@@ -440,7 +441,7 @@ static void attend(void *arg, size_t begin, size_t end)
 	const struct attention *a = arg;
 	size_t n = (size_t)(a->q.tensor->sizes[0] * a->n_kv_heads * a->n_blocks);
 	for (size_t task = begin; task < end; task++)
-		for (size_t block = task; block < n; block += a->n_scratch)
+		for (size_t block = task; block < n && !et_must_stop(&a->serial); block += a->n_scratch)
 			attend_block(a, (int64_t)block, a->scratch + task * scratch_of(a));
 }
 
@@ -540,6 +541,7 @@ static enum et_status run_attention(struct et_kernel_ctx *ctx, const struct requ
 	a.scratch = et_kernel_scratch(ctx, n_bytes);
 	if (!a.scratch)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
+	a.serial = (struct et_compute){ .signal = ctx->compute ? ctx->compute->signal : NULL };
 	et_parallel_for(ctx->compute, attend, &a, a.n_scratch, 1);
 	return ET_OK;
 }
@@ -615,9 +617,9 @@ static enum et_status run_sdpa_with_cache(struct et_kernel_ctx *ctx, struct et_e
 }
 
 static const struct et_kernel rows[] = {
-	{ "llama::custom_quantized_sdpa.out", "TTTItDBdttttttB>T", run_quantized_sdpa },
-	{ "llama::custom_sdpa.out", "TTTItDBd>T", run_sdpa },
-	{ "llama::sdpa_with_kv_cache.out", "TTT&T&TIItDBd>T", run_sdpa_with_cache },
+	{ "llama::custom_quantized_sdpa.out", "TTTItDBdttttttB>T", run_quantized_sdpa, .multiplies = true },
+	{ "llama::custom_sdpa.out", "TTTItDBd>T", run_sdpa, .multiplies = true },
+	{ "llama::sdpa_with_kv_cache.out", "TTT&T&TIItDBd>T", run_sdpa_with_cache, .multiplies = true },
 	{ "llama::update_cache.out", "T&TI>T", run_update },
 	{ "llama::update_cache_with_indices.out", "T&TIT>T", run_update_indices },
 };

@@ -14,6 +14,7 @@ struct rule {
 	float *out, *state, *scratch;
 	size_t n_tokens, n_keys, n_values, n_queries; /* n_queries: heads of queries for one head of keys */
 	bool is_scalar;                               /* one decay for all keys */
+	const struct et_compute *compute;
 };
 
 static void add_row(float *to, const float *row, float factor, size_t n)
@@ -50,8 +51,10 @@ static void step(const struct rule *r, size_t head, size_t token)
 static void run_heads(void *arg, size_t begin, size_t end)
 {
 	const struct rule *r = arg;
+	struct et_pace pace = { r->compute };
+	const size_t n_steps = r->n_keys * r->n_values * (r->n_queries + 2) + 1;
 	for (size_t head = begin; head < end; head++)
-		for (size_t token = 0; token < r->n_tokens; token++)
+		for (size_t token = 0; token < r->n_tokens && !et_pace_must_stop(&pace, n_steps); token++)
 			step(r, head, token);
 }
 
@@ -109,7 +112,8 @@ static enum et_status run_rule(struct et_kernel_ctx *ctx, struct et_evalue *cons
 		.n_keys = (size_t)k->sizes[3],
 		.n_values = (size_t)v->sizes[3],
 		.n_queries = (size_t)(q->sizes[1] / k->sizes[1]),
-		.is_scalar = in[3]->n_dims == 3 };
+		.is_scalar = in[3]->n_dims == 3,
+		.compute = ctx->compute };
 	if (et_tensor_n_bytes(state))
 		memmove(state->data, in[5]->data, et_tensor_n_bytes(state));
 	if (!et_mul(n_heads * sizeof(float), r.n_values, &n_bytes))

@@ -91,14 +91,15 @@ static enum et_status run_hadamard(struct et_kernel_ctx *ctx, struct et_evalue *
 		return ET_OK;
 	size_t n_parts = n % PARTS == 0 ? PARTS : 1, part = n / n_parts;
 	ET_REQUIRE(ctx, (part & (part - 1)) == 0, "rows of %zu numbers: neither 2^n nor 28 * 2^n", n);
-	for (size_t at = 0; at < numel && mat->type == ET_FLOAT32; at += n)
+	struct et_pace pace = { ctx->compute };
+	for (size_t at = 0; at < numel && mat->type == ET_FLOAT32 && !et_pace_must_stop(&pace, 32 * n); at += n)
 		transform_row_f32((float *)out->data + at, n_parts, part);
 	if (mat->type == ET_FLOAT32)
 		return ET_OK;
 	double *row = et_kernel_scratch(ctx, n * sizeof(*row));
 	if (!row)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
-	for (size_t at = 0; at < numel; at += n) {
+	for (size_t at = 0; at < numel && !et_pace_must_stop(&pace, 32 * n); at += n) {
 		uint8_t *data = (uint8_t *)out->data + at * et_element_bytes(out);
 		et_loader(out->type, ET_F64)(row, data, 1, n);
 		for (size_t k = 0; k < n_parts && part > 1; k++)

@@ -302,7 +302,8 @@ static enum et_status run_choose_per_token(struct et_kernel_ctx *ctx, struct et_
 	ET_TRY(et_resize(ctx, scale, sizes, x->n_dims));
 	ET_TRY(et_resize(ctx, zero, sizes, x->n_dims));
 	size_t n = (size_t)x->sizes[x->n_dims - 1];
-	for (size_t t = 0; t < n_tokens; t++)
+	struct et_pace pace = { ctx->compute };
+	for (size_t t = 0; t < n_tokens && !et_pace_must_stop(&pace, n); t++)
 		choose((const float *)x->data + t * n, n, -128, 127, (double *)scale->data + t,
 			(int64_t *)zero->data + t);
 	return ET_OK;
@@ -388,7 +389,8 @@ static enum et_status run_add(struct et_kernel_ctx *ctx, struct et_evalue *const
 	size_t step = et_element_bytes(a);
 	if (add_narrow(a, b, out, &pa, &pb, &po))
 		return ET_OK;
-	for (size_t i = 0; i < et_tensor_numel(a); i++) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t i = 0; i < et_tensor_numel(a) && !et_pace_must_stop(&pace, 1); i++) {
 		int64_t x = et_element_get_int((const uint8_t *)a->data + i * step, a->type);
 		int64_t y = et_element_get_int((const uint8_t *)b->data + i * step, b->type);
 		float sum = (float)((double)(int64_t)((uint64_t)x - (uint64_t)pa.zero) * pa.scale) +
@@ -480,7 +482,8 @@ static enum et_status run_embedding(struct et_kernel_ctx *ctx, struct et_evalue 
 	sizes[indices->n_dims] = (int64_t)n;
 	ET_TRY(et_resize(ctx, out, sizes, (size_t)indices->n_dims + 1));
 	uint8_t *to = out->data;
-	for (size_t i = 0; i < et_view_numel(&view); i++) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t i = 0; i < et_view_numel(&view) && !et_pace_must_stop(&pace, n); i++) {
 		ET_REQUIRE(ctx, local[i] >= 0 && local[i] < weight->sizes[0], "index %lld of %d", (long long)local[i],
 			weight->sizes[0]);
 		const uint8_t *row = (const uint8_t *)weight->data + (size_t)local[i] * (size_t)weight->sizes[1];
@@ -511,6 +514,7 @@ struct mixed_f32 {
 	const float *x, *scales;
 	const int8_t *weight;
 	float *out;
+	const struct et_compute *compute;
 	size_t rows, n_k, columns, group, n_groups; /* n_groups 0: not a linear layer, one scale for each k */
 };
 
@@ -531,7 +535,8 @@ static float dot_f32(const float *x, const int8_t *weight, size_t n)
 
 static void mixed_linear_f32(const struct mixed_f32 *m)
 {
-	for (size_t i = 0; i < m->rows * m->columns; i++) {
+	struct et_pace pace = { m->compute };
+	for (size_t i = 0; i < m->rows * m->columns && !et_pace_must_stop(&pace, m->n_k); i++) {
 		const float *x = m->x + i / m->columns * m->n_k;
 		const int8_t *weight = m->weight + i % m->columns * m->n_k;
 		float sum = 0;
@@ -545,10 +550,11 @@ static void mixed_linear_f32(const struct mixed_f32 *m)
 
 static void mixed_mm_f32(const struct mixed_f32 *m)
 {
+	struct et_pace pace = { m->compute };
 	for (size_t i = 0; i < m->rows; i++) {
 		float *out = m->out + i * m->columns;
 		memset(out, 0, m->columns * sizeof(*out));
-		for (size_t k = 0; k < m->n_k; k++) {
+		for (size_t k = 0; k < m->n_k && !et_pace_must_stop(&pace, m->columns); k++) {
 			const int8_t *weight = m->weight + k * m->columns;
 			float factor = m->x[i * m->n_k + k] * m->scales[k];
 			for (size_t j = 0; j < m->columns; j++)
@@ -592,8 +598,8 @@ static enum et_status mixed(struct et_kernel_ctx *ctx, struct et_evalue *const *
 		n_groups = ((size_t)n_k + group - 1) / group;
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ rows, columns }, 2));
 	if (is_aligned_f32(x) && is_aligned_f32(scales) && is_aligned_f32(out) && n_k) {
-		struct mixed_f32 m = { x->data, scales->data, weight->data, out->data, (size_t)rows, (size_t)n_k,
-			(size_t)columns, group, is_linear ? n_groups : 0 };
+		struct mixed_f32 m = { x->data, scales->data, weight->data, out->data, ctx->compute, (size_t)rows,
+			(size_t)n_k, (size_t)columns, group, is_linear ? n_groups : 0 };
 		(is_linear ? mixed_linear_f32 : mixed_mm_f32)(&m);
 		return ET_OK;
 	}
@@ -602,7 +608,8 @@ static enum et_status mixed(struct et_kernel_ctx *ctx, struct et_evalue *const *
 		     *factors = et_local_copy(ctx, scales, ET_FLOAT64, &view);
 	if (!numbers || !factors)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
-	for (int64_t i = 0; i < rows * columns; i++) {
+	struct et_pace pace = { ctx->compute };
+	for (int64_t i = 0; i < rows * columns && !et_pace_must_stop(&pace, (size_t)n_k); i++) {
 		int64_t row = i / columns, column = i % columns;
 		double sum = 0, part = 0;
 		for (int64_t k = 0; k < n_k; k++) {
@@ -651,8 +658,8 @@ static const struct et_kernel rows[] = {
 	{ "quantized_decomposed::embedding_4bit.out", "TTtIIT>T", run_embedding, &four },
 	{ "quantized_decomposed::embedding_byte.dtype_out", "TTtIITi>T", run_embedding, &eight },
 	{ "quantized_decomposed::embedding_byte.out", "TTtIIT>T", run_embedding, &eight },
-	{ "quantized_decomposed::mixed_linear.out", "TTTti>T", run_mixed_linear },
-	{ "quantized_decomposed::mixed_mm.out", "TTTt>T", run_mixed_mm },
+	{ "quantized_decomposed::mixed_linear.out", "TTTti>T", run_mixed_linear, .multiplies = true },
+	{ "quantized_decomposed::mixed_mm.out", "TTTt>T", run_mixed_mm, .multiplies = true },
 	{ "quantized_decomposed::quantize_per_channel.out", "TTTIIII>T", run_quantize_channel },
 	{ "quantized_decomposed::quantize_per_tensor.Tensor_out", "TTTIII>T", et_quantize_run },
 	{ "quantized_decomposed::quantize_per_tensor.out", "TDIIII>T", et_quantize_run },

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Jobs that are answered while a worker is still in their run.
+ *
+ * A worker that is in one long call of a delegate cannot answer. The loop thread does it in its place: some
+ * milliseconds after the deadline or the cancellation, or after `stall` (daemon/loop/stall_watchdog.c). In the first
+ * case a spare worker serves in the worker's place, and other requests of the model go on. In the second one something
+ * is wrong with the model, and no other request of it begins.
+ *
+ * What must always be true: `answer` decides between the worker and the loop thread. What the run uses (binding,
+ * regions, frame, charges) stays until the worker comes back, and a stateful Method's next request waits for that. */
+#include "daemon/client/give_up.h"
+
+#include "daemon/client/binding.h"
+#include "daemon/client/session.h"
+#include "daemon/context.h"
+#include "runtime/platform/platform.h"
+
+/* Answer in the worker's place, and ask the run to stop. False: the worker answers. */
+static bool answer_for_worker(struct inf_binding *b, enum inf_job_answer as, enum inf_status status, const char *why)
+{
+	uint32_t expected = INF_ANSWER_OPEN;
+	if (!inf_job_is_busy(&b->job) || !atomic_compare_exchange_strong(&b->job.answer, &expected, as))
+		return false;
+	atomic_store(&b->job.run.cancelled, true);
+	inf_queues_cancel(&b->method->context->queues, &b->job.run);
+	inf_session_refuse(b->session, b->job.id, status, "%s", why);
+	return true;
+}
+
+bool inf_job_give_up(struct inf_binding *b, enum inf_status status, const char *why)
+{
+	struct inf_model *model = b->method->model;
+	uint32_t expected = INF_ANSWER_GIVEN_UP;
+	atomic_fetch_add_explicit(&model->n_stuck, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&b->method->first->n_stuck, 1, memory_order_relaxed);
+	if (answer_for_worker(b, INF_ANSWER_STUCK, status, why) ||
+		(inf_job_is_busy(&b->job) &&
+			atomic_compare_exchange_strong(&b->job.answer, &expected, INF_ANSWER_STUCK)))
+		return true;
+	atomic_fetch_sub_explicit(&model->n_stuck, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&b->method->first->n_stuck, 1, memory_order_relaxed);
+	return false;
+}
+
+enum { MAX_OVERDUE = 16 };
+
+/* Workers of one queue that do not come back from a job whose time is over. */
+struct overdue {
+	uint32_t n;
+	struct {
+		struct inf_binding *binding; /* a reference */
+		uint32_t worker;
+	} items[MAX_OVERDUE];
+};
+
+/* Called under the queue's lock. */
+static void note_overdue(void *self, struct inf_item *item, uint32_t worker, uint64_t since_ns)
+{
+	struct overdue *overdue = self;
+	struct inf_binding *b = inf_job_binding(item);
+	if (overdue->n == MAX_OVERDUE)
+		return;
+	inf_binding_ref(b);
+	overdue->items[overdue->n].binding = b;
+	overdue->items[overdue->n++].worker = worker;
+}
+
+/* Answer a job that is overdue, if its worker does not, and replace the worker. */
+static void give_up_overdue(struct inf_binding *b, struct inf_pool *pool, uint32_t worker)
+{
+	const struct inf_context *context = b->method->context;
+	uint64_t deadline_ns = b->job.item.deadline_ns;
+	bool is_late = deadline_ns && et_platform_now_ns(NULL) >= deadline_ns;
+	bool is_given_up = answer_for_worker(b, INF_ANSWER_GIVEN_UP, is_late ? INF_MISSED_DEADLINE : INF_CANCELLED,
+		is_late ? "the request's deadline passed within an instruction that does not end yet"
+			: "the request was cancelled within an instruction that does not end yet");
+	b->job.item.overdue_ns = 0;
+	if (!is_given_up)
+		return;
+	bool is_replaced = inf_pool_replace(pool, worker, &b->job.item);
+	et_logf(&context->log, ET_LOG_WARNING,
+		"session %llu job %llu: one instruction of model '%s' outlives the request's %s; %s",
+		(unsigned long long)b->session->id, (unsigned long long)b->job.id, b->method->model->model,
+		is_late ? "deadline" : "cancellation",
+		is_replaced ? "a spare worker serves until it ends" : "its worker cannot be replaced");
+}
+
+uint64_t inf_job_give_up_overdue(struct inf_pool *pool)
+{
+	struct overdue overdue = { 0 };
+	uint64_t next_ns = inf_pool_check_overdue(pool, note_overdue, &overdue);
+	for (uint32_t i = 0; i < overdue.n; i++) {
+		give_up_overdue(overdue.items[i].binding, pool, overdue.items[i].worker);
+		inf_binding_drop(overdue.items[i].binding);
+	}
+	return overdue.n == MAX_OVERDUE ? 0 : next_ns;
+}
