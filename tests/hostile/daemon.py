@@ -156,8 +156,8 @@ class Daemon:
         return self.process.pid
 
     def start(self, may_fail=False, when_late=None):
-        """Start it and wait until it is ready. False, if it @may_fail: it ended before. @when_late is called if it is not
-        ready after three seconds: what it wants to say may be what fails."""
+        """Start it and wait until it is ready. False, if it @may_fail: it ended before; None: neither, and it was
+        killed. @when_late is called if it is not ready after three seconds: what it wants to say may be what fails."""
         notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         path = self.folder + "/n"
         if os.path.exists(path):
@@ -173,7 +173,7 @@ class Daemon:
         with notify:
             is_ready = False
             begin = time.monotonic()
-            end = begin + wire.PATIENCE_S
+            end = begin + (10 if may_fail else wire.PATIENCE_S)
             while not is_ready and time.monotonic() < end:
                 if select.select([notify], [], [], 0.05)[0]:
                     is_ready = b"READY=1" in notify.recv(4096)
@@ -181,6 +181,9 @@ class Daemon:
                     break
                 elif when_late and time.monotonic() > begin + 3:
                     when_late()
+        if not is_ready and may_fail and self.is_alive():
+            self.kill()
+            return None
         if not is_ready and not (may_fail and self.process.poll() is not None):
             raise AssertionError(f"the daemon does not become ready ({self.process.poll()}):\n{self.log_tail()}")
         return is_ready
@@ -300,7 +303,7 @@ class Victim:
             c.socket.setblocking(True)
             os.execv(helper, [helper, str(c.socket.fileno()), str(b.fd), str(at), str(tensor["byte_size"]), packet.hex()])
 
-        self.pid = in_child(begin, VICTIM_UID)
+        self.pid = in_child(begin, VICTIM_UID, None)
         os.close(child_ready)
         os.close(child_lines)
         if os.read(ready, 1) != b"1":
