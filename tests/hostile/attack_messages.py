@@ -5,7 +5,7 @@ not given never works.
 """
 
 import collections
-import os
+import resource
 import socket
 import struct
 
@@ -16,7 +16,8 @@ MANAGER = {"repository_model_load", "repository_model_unload", "backend_restart"
 # Fields that are a handle of the session, by kind of request.
 HANDLES = {"method_close": "method", "method_reset": "method", "region_unregister": "region", "bind": "method",
            "unbind": "binding", "infer": "binding", "cancel": "request"}
-TEXTS = ["", "double", "nowhere", "../../etc/passwd", "a" * 300, "a" * 60000, "\0x", "\n", "%n%s", "é" * 99, "efficientnet_lite0_int8"]
+TEXTS = ["", "double", "nowhere", "../../etc/passwd", "a" * 300, "a" * 60000, "\0x", "\n", "%n%s", "é" * 99,
+         "efficientnet_lite0_int8"]
 NUMBERS = [0, 1, 2, 3, 7, 63, 64, 255, 4096, 65535, 1 << 31, (1 << 32) - 1, 1 << 32, 1 << 40, 1 << 63, (1 << 64) - 1]
 
 
@@ -233,7 +234,7 @@ def deaf(daemon, rng, goes_on):
     n = 0
     while goes_on():
         kind = rng.choice(["status", "repository_index", "server_metadata", "region_create", "model_metadata", "model_statistics"])
-        body = {"byte_size": 4096} if kind == "region_create" else {"name": "efficientnet_lite0_int8"} if kind == "model_metadata" else {}
+        body = {"region_create": {"byte_size": 4096}, "model_metadata": {"name": "efficientnet_lite0_int8"}}.get(kind, {})
         with wire.Connection(daemon.socket) as c:
             wire.be_patient(c.socket, 30)
             try:
@@ -251,11 +252,11 @@ def deaf(daemon, rng, goes_on):
 def crowd(daemon, rng, goes_on):
     """10,000 connections at once, silent, half greeted or with a request on its way. The number of connections."""
     n = 0
+    most = min(10000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 100)
     while goes_on():
         held = []
-        refused = 0
         try:
-            while len(held) < 10000 and goes_on():
+            while len(held) < most and goes_on():
                 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
                 wire.be_patient(s)
                 s.connect(daemon.socket)
@@ -265,7 +266,7 @@ def crowd(daemon, rng, goes_on):
                     try:
                         s.send(wire.request(1, "hello", {"protocol": 1}) if len(held) % 2 else struct.pack("<I", len(held)))
                     except (BrokenPipeError, ConnectionResetError):
-                        refused += 1  # turned away already
+                        pass  # turned away already
         finally:
             for s in held:
                 s.close()

@@ -36,7 +36,9 @@ class Walker:
         if place < self.base or place + 4 > self.end or place % 2:
             return None
         n_vtable, n_table = self.u(place, 2), self.u(place + 2, 2)
-        if n_vtable < 4 or n_vtable % 2 or n_vtable > 200 or n_table < 4 or place + n_vtable > self.end or table + n_table > self.end:
+        if n_vtable < 4 or n_vtable % 2 or n_vtable > 200 or n_table < 4:
+            return None
+        if place + n_vtable > self.end or table + n_table > self.end:
             return None
         offsets = [self.u(place + 4 + 2 * i, 2) for i in range((n_vtable - 4) // 2)]
         if any(o and (o < 4 or o >= n_table) for o in offsets):
@@ -80,8 +82,9 @@ class Walker:
                 self.sites.append(Site("offset", f"{path}[{i}]", items + 4 * i, 4))
                 self.walk(items + 4 * i + self.u(items + 4 * i, 4), f"{path}[{i}]")
             return True
-        width = 8 if not items % 8 and items + 8 * n <= self.end and n < 16 and all(self.u(items + 8 * i, 8) < 1 << 40 for i in range(n)) else \
-            4 if items + 4 * n <= self.end else 1
+        width = 4 if items + 4 * n <= self.end else 1
+        if n < 16 and not items % 8 and items + 8 * n <= self.end and all(self.u(items + 8 * i, 8) < 1 << 40 for i in range(n)):
+            width = 8
         for i in range(min(n, 64)):
             self.sites.append(Site("item", f"{path}[{i}]", items + width * i, width))
         if width != 1 and n < 64:  # a dim order or a string has bytes

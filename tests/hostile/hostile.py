@@ -38,7 +38,7 @@ MODEL = "efficientnet_lite0_int8"
 N_ATTACKERS = 2
 # Attacks on the daemon that the victim uses, with their weight: how much of the time each gets.
 BESIDE_VICTIM = [
-    (attack_messages, "messages", 3), (attack_messages, "packets", 1), (attack_messages, "forked socket", 1),
+    (attack_messages, "messages", 5), (attack_messages, "packets", 1), (attack_messages, "forked socket", 1),
     (attack_messages, "never read", 2), (attack_messages, "10,000 connections", 2),
     (attack_descriptors, "descriptors", 2), (attack_descriptors, "shared memory", 2),
     (attack_descriptors, "memory changed while read", 3), (attack_programs, "programs", 6),
@@ -142,7 +142,8 @@ class Suite:
         config = CONFIG
         models = [os.path.join(TOP, "tests/models", MODEL + ".pte")]
         if options.plugin:
-            config += f"[backend test]\npath = {options.plugin}\nhost = {options.host}\ntimeout = 1s\nload_timeout = 2s\nmax_crashes = 100000\n"
+            config += f"[backend test]\npath = {options.plugin}\nhost = {options.host}\n" \
+                "timeout = 1s\nload_timeout = 2s\nmax_crashes = 100000\n"
             models.append(options.plugin_program)
         daemon = Daemon(options, config, models=models, most_bytes=options.most_megabytes << 20)
         self.daemon = daemon
@@ -180,9 +181,10 @@ class Suite:
         def is_back():
             nonlocal last
             last = Measures(daemon)
+            # Threads for clients' files are as many as had work at one time (daemon/base/helper.h).
             return (last.fds <= before.fds and last.memory_files <= before.memory_files and last.files == before.files and
-                    last.threads - last.helpers <= before.threads - before.helpers and last.helpers <= before.helpers + 2 * N_ATTACKERS and
-                    last.rss <= before.rss + slack)
+                    last.threads - last.helpers <= before.threads - before.helpers and
+                    last.helpers <= before.helpers + 2 * N_ATTACKERS and last.rss <= before.rss + slack)
         is_back = until(is_back, 60)
         print(f"hostile: after: {last}", flush=True)
         if not is_back:

@@ -12,9 +12,10 @@ import re
 import select
 import socket
 import struct
+import time
 
 PROTO = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ipc", "inferd.proto")
-PATIENCE_S = int(os.environ.get("HOSTILE_PATIENCE", "120")) # only a failure takes so long
+PATIENCE_S = 120  # only a failure takes so long
 MAX_PACKET = 65536
 MAX_FDS = 253  # SCM_MAX_FD
 
@@ -189,17 +190,33 @@ class Connection:
     """One session. Not thread safe. Descriptors of replies belong to the caller of take_fds."""
 
     def __init__(self, path, hello=True):
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
+        """@hello: greet, and come again as long as the user is at a limit: what attacks left is freed a moment later."""
         self.fds = []
         self.last_id = 0
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
+            try:
+                be_patient(self.socket)
+                self.socket.connect(path)
+                if hello:
+                    self.greet()
+                return
+            except Refused as e:
+                self.socket.close()
+                if e.status != STATUS["RESOURCE_EXHAUSTED"] or time.monotonic() > end:
+                    raise
+                select.select([], [], [], 0.01)
+            except BaseException:
+                self.socket.close()
+                raise
+
+    def greet(self):
         try:
-            be_patient(self.socket)
-            self.socket.connect(path)
-            if hello:
-                self.expect("hello", {"protocol": 1, "client_name": "hostile"})
-        except BaseException:
-            self.socket.close()
-            raise
+            self.expect("hello", {"protocol": 1, "client_name": "hostile"})
+        except Ended:
+            # Turned away. The kernel reports that Hello was not read before it gives what the daemon said.
+            raise Refused("connecting", self.receive()) from None
 
     def __enter__(self):
         return self
