@@ -283,8 +283,8 @@ static void *wait_for_release(void *release)
 	return NULL;
 }
 
-/* Whether @n more threads can run at a time. pthreadpool does not look: if one of its threads cannot be started, it waits
- * for that thread forever. */
+/* Whether @n more threads can run at a time. pthreadpool does not look: if one of its threads cannot be started, it
+ * waits for that thread forever. */
 static bool can_start(uint32_t n)
 {
 	pthread_t threads[MAX_THREADS];

@@ -5,6 +5,7 @@ not given never works.
 """
 
 import collections
+import os
 import resource
 import socket
 import struct

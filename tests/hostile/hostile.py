@@ -192,7 +192,7 @@ class Suite:
                       f"{dict(last.details - before.details)} {sorted(set(last.files) - set(before.files))}")
         held = [(u["uid"], l["name"], l["used"]) for u in daemon.status().get("users", []) for l in u.get("limits", [])
                 if u.get("uid", 0) >= ATTACKER_UID and l.get("used")]
-        if held:
+        if held and IS_ROOT:  # else the victim's user
             self.fail("left over", f"attackers are still charged: {held}")
 
     def judge(self, victim):
