@@ -269,7 +269,7 @@ def main():
     options.model = os.path.join(TOP, "tests/models", MODEL + ".pte")
     options.small = os.path.join(TOP, "tests/models/small/gelu_xnnpack.bpte")
     if not IS_ROOT:
-        print("hostile: not root: the daemon, the victim and the attackers are one user, and share its limits")
+        print("hostile: not root, or others may not enter this checkout: the daemon, the victim and the attackers are one user, and share its limits")
     if not options.large:
         print("hostile: NOT TRIED: programs that need more memory or time than their user may have (--large, HOSTILE_LARGE=1)")
     print(f"hostile: seed {options.seed}, {options.seconds:.0f} s, {len(options.seeds)} programs", flush=True)
