@@ -72,8 +72,8 @@ LEGS = [
         options=["-Db_sanitize=address,undefined"], without=["lint", "fuzz", "tools", "install"], patience=3),
     Leg("fuzz", "the fuzz corpora, replayed under the sanitizers", build="asan", cc="clang",
         options=["-Db_sanitize=address,undefined"], suites=["fuzz"], patience=3),
-    Leg("tsan", "ThreadSanitizer: unit and end to end", cc="clang",
-        options=["-Db_sanitize=thread"], suites=["unit", "e2e"], patience=4),
+    Leg("tsan", "ThreadSanitizer: unit, end to end, hostile", cc="clang",
+        options=["-Db_sanitize=thread"], suites=["unit", "e2e", "hostile"], patience=4),
     Leg("aarch64", "cross-built for aarch64, unit tests under qemu-user",
         options=["--cross-file", CROSS], suites=["unit"], patience=10),
 ]

@@ -8,7 +8,11 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 enum { N_THREADS = 3, N = 1000 };
@@ -87,11 +91,42 @@ static void test_one_thread_has_none_to_rest(void **state)
 	et_xnn_worker_spaces_deinit(&spaces);
 }
 
+/* pthreadpool waits forever for a thread that cannot be started, so that is noticed before. */
+static void test_threads_that_cannot_start(void **state)
+{
+#if defined(INF_SANITIZED)
+	skip(); /* a sanitizer's own memory is larger than any limit */
+#endif
+	if (getenv("INFERD_EMULATED"))
+		skip(); /* the emulator ignores the limit */
+	enum { N_MANY = 1000, ROOM = 64 << 20 };
+	struct et_xnn_worker_spaces spaces;
+	struct inferd_delegate_worker_threads *threads = NULL;
+	struct et_diag diag = { 0 };
+	struct rlimit before, little;
+	unsigned long n_pages = 0;
+	FILE *file = fopen("/proc/self/statm", "re");
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "%lu", &n_pages), 1);
+	fclose(file);
+	assert_int_equal(et_xnn_initialize(), xnn_status_success);
+	et_xnn_worker_spaces_init(&spaces, et_platform_allocator());
+	assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+	little = (struct rlimit){ n_pages * (unsigned long)sysconf(_SC_PAGESIZE) + ROOM, before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_AS, &little), 0);
+	enum et_status status = et_xnn_threads_new(&threads, &spaces, N_MANY, &diag);
+	assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+	assert_int_equal(status, ET_E_OUT_OF_RESOURCES);
+	assert_non_null(strstr(diag.text, "1000 threads"));
+	et_xnn_worker_spaces_deinit(&spaces);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_threads_rest_when_told),
 		cmocka_unit_test(test_one_thread_has_none_to_rest),
+		cmocka_unit_test(test_threads_that_cannot_start),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

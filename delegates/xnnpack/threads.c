@@ -12,6 +12,7 @@
 #include "delegates/xnnpack/graph/subgraph.h"
 #include "delegates/xnnpack/prebuilt.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #ifdef __SSE2__
@@ -290,6 +291,30 @@ void et_xnn_threads_drop_spares(struct inferd_delegate_worker_threads *threads)
 
 /* --- worker threads --------------------------------------------------------------------------------------------- */
 
+static void *wait_for_release(void *release)
+{
+	pthread_mutex_lock(release);
+	pthread_mutex_unlock(release);
+	return NULL;
+}
+
+/* Whether @n more threads can run at a time. pthreadpool does not look: if one of its threads cannot be started, it
+ * waits for that thread forever. */
+static bool can_start(uint32_t n)
+{
+	pthread_t threads[MAX_THREADS];
+	pthread_mutex_t release = PTHREAD_MUTEX_INITIALIZER;
+	uint32_t n_started = 0;
+	pthread_mutex_lock(&release);
+	while (n_started < n && pthread_create(&threads[n_started], NULL, wait_for_release, &release) == 0)
+		n_started++;
+	pthread_mutex_unlock(&release);
+	for (uint32_t i = 0; i < n_started; i++)
+		pthread_join(threads[i], NULL);
+	pthread_mutex_destroy(&release);
+	return n_started == n;
+}
+
 enum et_status et_xnn_threads_new(struct inferd_delegate_worker_threads **ret_threads,
 	struct et_xnn_worker_spaces *spaces, uint32_t n_threads, struct et_diag *diag)
 {
@@ -308,7 +333,7 @@ enum et_status et_xnn_threads_new(struct inferd_delegate_worker_threads **ret_th
 		return status;
 	}
 	if (n_threads > 1) {
-		threads->pool = pthreadpool_create(n_threads);
+		threads->pool = can_start(n_threads - 1) ? pthreadpool_create(n_threads) : NULL;
 		if (!threads->pool) {
 			et_xnn_threads_free(threads);
 			return et_fail(diag, ET_E_OUT_OF_RESOURCES, "can't start a pool of %u threads", n_threads);

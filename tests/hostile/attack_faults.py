@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Attacks on daemons of their own, without the victim: the nth allocation, mapping, thread, descriptor or write to the disk
+fails, while a daemon starts, loads, opens, runs and closes, and in a client; the disk is full; the daemon is killed at any
+moment; the clock is set. A daemon that starts serves; one that cannot start ends with a status and a sentence; what failed
+once works when nothing fails any more."""
+
+import ctypes
+import mmap
+import os
+import random
+import select
+import signal
+import struct
+import subprocess
+import threading
+
+import attack_kills
+import wire
+from daemon import LIBC, Bound, Daemon, in_child, until
+
+CLASSES = {"memory": 1, "mappings": 2, "threads": 3, "descriptors": 4, "disk": 5}
+LAYOUT = struct.Struct("<IIqqqq")  # struct faults of faults.c
+NEVER = 1 << 40
+RELIEF_S = 1  # nothing fails for longer
+
+
+class Faults:
+    """What the preloaded library is to do, and what it has done."""
+
+    def __init__(self, options, name):
+        self.path = os.path.join(options.work, f"faults-{name}")
+        with open(self.path, "wb") as f:
+            f.write(bytes(LAYOUT.size))
+        os.chmod(self.path, 0o666)
+        with open(self.path, "r+b") as f:
+            self.memory = mmap.mmap(f.fileno(), LAYOUT.size)
+        self.environment = {"LD_PRELOAD": options.faults, "HOSTILE_FAULTS": self.path}
+
+    def arm(self, class_name, nth, and_all_later=False):
+        struct.pack_into("<I", self.memory, 0, 0)
+        LAYOUT.pack_into(self.memory, 0, 0, and_all_later, nth, 0, 0, self.clock())
+        struct.pack_into("<I", self.memory, 0, CLASSES[class_name])
+
+    def disarm(self):
+        """How many calls there were, and how many of them failed."""
+        struct.pack_into("<I", self.memory, 0, 0)
+        return LAYOUT.unpack(self.memory)[3:5]
+
+    def clock(self):
+        return struct.unpack_from("<q", self.memory, 32)[0]
+
+    def set_clock(self, seconds):
+        struct.pack_into("<q", self.memory, 32, seconds)
+
+
+def classes(options):
+    return [c for c in CLASSES if not (options.sanitized and c in ("memory", "mappings"))]
+
+
+def serves(daemon):
+    """Status, a model of the repository and a program of one's own, with everything that a client does."""
+    daemon.status()
+    with wire.Connection(daemon.socket) as c:
+        for fds in ([], [os.open(daemon.options.small, os.O_RDONLY)]):
+            b = Bound(c, "efficientnet_lite0_int8", fds)
+            reply = b.infer()
+            if reply.get("status"):
+                raise wire.Refused("infer", reply)
+            b.close()
+            c.expect("method_close", {"method": b.method})
+            for fd in fds:
+                os.close(fd)
+
+
+def check_ended_well(daemon, what):
+    status = daemon.process.returncode
+    assert status >= 0, f"{what}: the daemon was ended by signal {-status}:\n{daemon.log_tail()}"
+
+
+def at_start(options, rng, goes_on):
+    """The number of starts."""
+    faults = Faults(options, "start")
+    daemon = Daemon(options, name="faults-start", models=[options.model], environment=faults.environment)
+    try:
+        counts = {}
+        for class_name in classes(options):
+            faults.arm(class_name, NEVER)
+            daemon.start()
+            counts[class_name] = faults.disarm()[0]
+            assert daemon.stop() == 0, daemon.log_tail()
+        plan = [(c, n, every) for c, most in counts.items() for n in range(1, most + 1) for every in (False, True)]
+        print(f"  calls at start: {counts}")
+        rng.shuffle(plan)
+        n = n_refused = n_waiting = 0
+        for class_name, nth, every in plan:
+            if not goes_on():
+                break
+            what = f"start, {class_name} {nth}{' and later' if every else ''}"
+            faults.arm(class_name, nth, every)
+            n += 1
+            is_ready = daemon.start(may_fail=True, when_late=faults.disarm)
+            faults.disarm()
+            if is_ready is None:
+                # pthreadpool waits forever for a thread that it could not start. The daemon tries before whether threads
+                # can be started; the failures may begin after that.
+                assert class_name in ("memory", "threads"), f"{what}: the daemon neither ends nor is ready"
+                n_waiting += 1
+                continue
+            if not is_ready:
+                # libuv aborts without memory or a pipe for its signal handling, before the loop begins.
+                if not (class_name in ("memory", "descriptors") and daemon.process.returncode == -signal.SIGABRT):
+                    check_ended_well(daemon, what)
+                assert daemon.process.returncode != 0, f"{what}: it did not start, and says 0"
+                n_refused += 1
+                continue
+            try:
+                until_served(daemon, what, may_lack_backend=True)
+                assert daemon.stop() == 0, f"{what}: ends badly:\n{daemon.log_tail()}"
+            except wire.Ended:
+                raise AssertionError(f"{what}: it does not serve:\n{daemon.log_tail()}") from None
+        print(f"  {n} starts, {n_refused} of them refused, {n_waiting} left waiting by pthreadpool")
+        return n
+    finally:
+        daemon.remove()
+
+
+def until_served(daemon, what, may_lack_backend=False):
+    """What failed may be remembered for a moment, as a model that cannot be loaded; not for ever."""
+    last = None
+
+    def tried():
+        nonlocal last
+        try:
+            serves(daemon)
+            return True
+        except (wire.Refused, wire.Ended, OSError) as e:
+            last = e
+            if may_lack_backend and "could not be started" in str(e):
+                return True  # a library that starts once, and says so
+            with_manager(daemon, "repository_model_load", {"model_name": "efficientnet_lite0_int8"})
+            return False
+    if daemon.is_alive() and until(tried, 30, 0.05):
+        return
+    if not daemon.is_alive():
+        check_ended_well(daemon, what)
+    raise AssertionError(f"{what}: afterwards it does not serve: {last}\n{daemon.log_tail()}")
+
+
+def with_manager(daemon, kind, body):
+    try:
+        with wire.Connection(daemon.manager) as c:
+            c.call(kind, body)
+    except (wire.Ended, wire.Refused, OSError):
+        pass
+
+
+def op_load(daemon):
+    with_manager(daemon, "repository_model_unload", {"model_name": "efficientnet_lite0_int8"})
+    with_manager(daemon, "repository_model_load", {"model_name": "efficientnet_lite0_int8"})
+
+
+def op_index(daemon):
+    with wire.Connection(daemon.socket) as c:
+        c.call("repository_index", {})
+        c.call("model_statistics", {})
+
+
+OPERATIONS = {"load": op_load, "open, run, close": serves, "connect, status": lambda d: d.status(), "index": op_index}
+
+
+def at_work(options, rng, goes_on):
+    """The number of operations in which something failed."""
+    faults = Faults(options, "work")
+    daemon = Daemon(options, name="faults-work", models=[options.model], environment=faults.environment)
+    n = n_hit = 0
+    try:
+        daemon.start()
+        serves(daemon)
+        counts = {}
+        for name, operation in OPERATIONS.items():
+            for class_name in classes(options):
+                faults.arm(class_name, NEVER)
+                operation(daemon)
+                counts[name, class_name] = faults.disarm()[0]
+        print(f"  calls: {({f'{k[0]}: {k[1]}': v for k, v in counts.items()})}")
+        plan = [(name, class_name, nth, every) for (name, class_name), most in counts.items()
+                for nth in range(1, most + 1) for every in (False, True)]
+        rng.shuffle(plan)
+        for name, class_name, nth, every in plan:
+            if not goes_on():
+                break
+            what = f"{name}, {class_name} {nth}{' and later' if every else ''}"
+            faults.arm(class_name, nth, every)
+            relief = threading.Timer(RELIEF_S, faults.disarm)  # who is not accepted without a descriptor waits for one
+            relief.start()
+            try:
+                OPERATIONS[name](daemon)
+            except (wire.Ended, wire.Refused, OSError):
+                pass
+            except AssertionError as e:
+                raise AssertionError(f"{what}: {e}\n{daemon.log_tail()}") from e
+            finally:
+                relief.cancel()
+                relief.join()
+            n_hit += faults.disarm()[1] > 0
+            n += 1
+            until_served(daemon, what)
+        assert daemon.stop() == 0, daemon.log_tail()
+        print(f"  {n} operations, something failed in {n_hit}")
+        return n
+    finally:
+        daemon.remove()
+
+
+def in_client(options, rng, goes_on):
+    """libinferd, by way of inferctl, with the daemon unharmed. The number of clients."""
+    if not options.inferctl:
+        return 0
+    faults = Faults(options, "client")
+    daemon = Daemon(options, name="faults-client", models=[options.model])
+    try:
+        daemon.start()
+
+        def run():
+            return subprocess.run([options.inferctl, "--socket", daemon.socket, "verify", options.small], stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=dict(os.environ, **faults.environment),
+                                  check=False, timeout=wire.PATIENCE_S)
+        counts = {}
+        for class_name in classes(options):
+            faults.arm(class_name, NEVER)
+            result = run()
+            assert result.returncode == 0, result.stdout.decode()
+            counts[class_name] = faults.disarm()[0]
+        print(f"  calls of inferctl verify: {counts}")
+        plan = [(c, nth, every) for c, most in counts.items() for nth in range(1, most + 1) for every in (False, True)]
+        rng.shuffle(plan)
+        n = 0
+        for class_name, nth, every in plan:
+            if not goes_on():
+                break
+            faults.arm(class_name, nth, every)
+            result = run()
+            faults.disarm()
+            assert result.returncode in (0, 1, 2), (f"client, {class_name} {nth}{' and later' if every else ''}: "
+                                                    f"{result.returncode}:\n{result.stdout.decode()}")
+            n += 1
+        serves(daemon)
+        assert daemon.stop() == 0, daemon.log_tail()
+        return n
+    finally:
+        daemon.remove()
+
+
+def full_disk(options, rng, goes_on):
+    """The cache folder on a disk with room for less than a model. The number of loads; none where nobody may mount."""
+    daemon = Daemon(options, name="full-disk", models=[options.model])
+    is_mounted = LIBC.mount(b"tmpfs", daemon.cache.encode(), b"tmpfs", 0, ctypes.c_char_p(b"size=1m,mode=777")) == 0
+    n = 0
+    try:
+        if not is_mounted:
+            print("  NOT TRIED: this machine lets nobody mount a small disk")
+            return 0
+        daemon.start()
+        filler = os.path.join(daemon.cache, "somebody's")
+        while goes_on():
+            with open(filler, "wb") as f:
+                os.posix_fallocate(f.fileno(), 0, rng.choice([1, 500000, 1000000]))
+            op_load(daemon)
+            serves(daemon)  # a copy that the disk has no room for is made in memory
+            os.unlink(filler)
+            n += 1
+        assert daemon.stop() == 0, daemon.log_tail()
+        return n
+    finally:
+        daemon.kill()
+        if is_mounted:
+            LIBC.umount2(daemon.cache.encode(), 2)
+        daemon.remove()
+
+
+def killed(options, rng, goes_on):
+    """kill -9 at any moment of start and work; the next start serves, and clears away what was left. The number of kills."""
+    daemon = Daemon(options, name="killed", models=[options.model])
+    devnull = os.open("/dev/null", os.O_WRONLY)
+    n, most_files = 0, 0
+    try:
+        while goes_on():
+            if rng.random() < 0.3:  # while it starts
+                seconds = rng.random() * 0.02
+                pid = in_child(lambda: os.execv(options.inferd, [options.inferd, "--config", daemon.folder + "/inferd.conf"]),
+                               64501, None)
+                select.select([], [], [], seconds)
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                n += 1
+            daemon.start()
+            files = [name for _, _, names in os.walk(daemon.cache) for name in names]
+            most_files = max(most_files, len(files))
+            assert len(files) <= 4, f"left over in the cache after {n} kills: {files}"
+            workers = []
+            for i in range(2):
+                def work(i=i):
+                    os.dup2(devnull, 2)
+                    attack_kills.work_forever(daemon, random.Random(f"{n} {i}"))
+                workers.append(in_child(work))
+            with_manager(daemon, "repository_model_unload", {"model_name": "efficientnet_lite0_int8"})
+            select.select([], [], [], rng.random() ** 2 * 0.3)
+            daemon.kill()
+            n += 1
+            for pid in workers:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+        daemon.start()
+        serves(daemon)
+        assert daemon.stop() == 0, daemon.log_tail()
+        print(f"  {n} kills, at most {most_files} files in the cache after a start")
+        return n
+    finally:
+        os.close(devnull)
+        daemon.remove()
+
+
+def clock(options, rng, goes_on):
+    """The time of day jumps by up to a century in both directions, between and within requests. The number of jumps."""
+    faults = Faults(options, "clock")
+    daemon = Daemon(options, "keep_alive = 1s\n", name="clock", models=[options.model], environment=faults.environment)
+    n = 0
+    try:
+        daemon.start()
+        while goes_on():
+            faults.set_clock(rng.choice([0, 1, -1, 3600, -3600, 86400 * 36500, -86400 * 18000, rng.randrange(-10**9, 10**9)]))
+            with wire.Connection(daemon.socket) as c:
+                b = Bound(c, "efficientnet_lite0_int8")
+                number = c.send("infer", {"binding": b.binding, "timeout_us": 60000000})
+                faults.set_clock(rng.randrange(-10**9, 10**9))
+                reply = c.receive()
+                assert reply.get("id") == number and not reply.get("status"), f"a run across a jump of the clock: {reply}"
+                c.expect("model_statistics", {})
+                b.close()
+            n += 2
+        serves(daemon)
+        assert daemon.stop() == 0, daemon.log_tail()
+        return n
+    finally:
+        daemon.remove()
+
+
+ATTACKS = {"faults at start": at_start, "faults at work": at_work, "faults in a client": in_client, "full disk": full_disk,
+           "daemon killed": killed, "clock jumps": clock}

@@ -1,0 +1,294 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Attack the real daemon, with a victim beside it.
+
+    hostile.py [--seconds N] [--seed N] [--only ATTACK] [--page DIR] [--check-latency] ... INFERD
+
+First the victim is alone (quiet), then each attack has its part of the time, by two users at once, while the victim goes
+on. The suite fails if
+  - the daemon ends, or needs more memory than --most-megabytes;
+  - an answer to the victim is wrong or refused, or missing for longer than --patience seconds;
+  - an attack sees something that it must not see (a wrong answer, no answer, a handle of somebody else's);
+  - afterwards the daemon has more descriptors, threads, mappings, files or memory than before.
+With --check-latency also if the victim's p99 during an attack is more than twice, or its maximum more than ten times
+its quiet value. That is for a machine where nothing else runs: tools/soak hostile, never tools/test.
+
+The same seed tries the same things in the same order, as far as time allows. Which files do what: README.md.
+"""
+
+import argparse
+import glob
+import os
+import random
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import attack_descriptors
+import attack_faults
+import attack_kills
+import attack_messages
+import attack_programs
+import page
+import wire
+from daemon import ATTACKER_UID, IS_ROOT, VICTIM_UID, Bound, Daemon, Measures, Victim, in_child, until, wait_for
+
+TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+MODEL = "efficientnet_lite0_int8"
+N_ATTACKERS = 2
+# Attacks on the daemon that the victim uses, with their weight: how much of the time each gets.
+BESIDE_VICTIM = [
+    (attack_messages, "messages", 5), (attack_messages, "packets", 1), (attack_messages, "forked socket", 1),
+    (attack_messages, "never read", 2), (attack_messages, "10,000 connections", 2),
+    (attack_descriptors, "descriptors", 2), (attack_descriptors, "shared memory", 2),
+    (attack_descriptors, "memory changed while read", 3), (attack_programs, "programs", 6),
+    (attack_kills, "clients killed", 2), (attack_kills, "plug-ins killed", 2), (attack_kills, "plug-ins stopped", 2),
+]
+# Attacks on daemons of their own, which are made to fail.
+ALONE = [("faults at start", 3), ("faults at work", 4), ("faults in a client", 2), ("full disk", 1), ("daemon killed", 3),
+         ("clock jumps", 1)]
+CONFIG = f"""[limits]
+bytes = 256M
+connections = 256
+[user {VICTIM_UID}]
+bytes = 1G
+weight = 4
+"""
+
+
+class Suite:
+    def __init__(self, options):
+        self.options = options
+        self.failures = []
+        self.phases = []  # (name, begin, end, what was done)
+        self.round = 0
+
+    def fail(self, where, what):
+        self.failures.append((where, what))
+        print(f"FAILED: {where}: {what}", flush=True)
+
+    def phase(self, name, begin, done):
+        end = time.monotonic()
+        self.phases.append((name, begin, end, done))
+        print(f"hostile: {name}: {done} in {end - begin:.1f} s", flush=True)
+
+    # --- beside the victim
+
+    def attack(self, daemon, module, name, seconds):
+        begin = time.monotonic()
+        as_root = name in getattr(module, "AS_ROOT", ())
+        pids, counts = [], []
+        for i in range(1 if as_root else N_ATTACKERS):
+            out, inp = os.pipe()
+
+            def run(i=i, inp=inp):
+                rng = random.Random(f"{self.options.seed} {self.round} {name} {i}")
+                n = module.ATTACKS[name](daemon, rng, lambda: time.monotonic() < begin + seconds)
+                os.write(inp, str(n).encode())
+            pids.append(in_child(run, 0 if as_root else ATTACKER_UID + i))
+            os.close(inp)
+            counts.append(out)
+        for pid in pids:
+            status = wait_for(pid, seconds + self.options.patience + 120)
+            if status is None:
+                self.fail(name, "an attacker was not answered, or does not end")
+            elif status:
+                self.fail(name, f"an attacker saw what it must not see (above); status {status}")
+        done = 0
+        for out in counts:
+            done += int(os.read(out, 100) or 0)
+            os.close(out)
+        if not daemon.is_alive():
+            self.fail(name, daemon.was_ended or f"the daemon ended with {daemon.process.returncode}:\n{daemon.log_tail()}")
+            return False
+        self.phase(name, begin, done)
+        return True
+
+    def attack_all(self, daemon, seconds):
+        chosen = [a for a in BESIDE_VICTIM if self.wants(a[1])]
+        total = sum(weight for _, _, weight in chosen)
+        for module, name, weight in chosen:
+            if (module is attack_kills and name.startswith("plug-ins")) and not self.options.plugin:
+                continue
+            if not self.attack(daemon, module, name, seconds * weight / total):
+                return False
+            alone = until(lambda: len(daemon.status().get("clients", [])) <= 2)  # the victim, and who asks
+            if not alone:
+                self.fail(name, "sessions are left over")
+        return True
+
+    def warm(self, daemon):
+        """What stays when it was once used: the plug-in's processes, and threads for clients' files."""
+        def use():
+            with wire.Connection(daemon.socket) as c, open(self.options.small, "rb") as program:
+                Bound(c, "warm", [program.fileno()]).close()
+            if self.options.plugin:
+                attack_kills.served_again(daemon, None, 3)
+                attack_kills.served_again(daemon, self.options.plugin_program, 3)
+        if wait_for(in_child(use, 0), 60) != 0:
+            self.fail("daemon", "an ordinary client is not served")
+
+    def wants(self, name):
+        return not self.options.only or any(o in name for o in self.options.only)
+
+    def quiet(self, name, seconds):
+        begin = time.monotonic()
+        end = begin + seconds
+        until(lambda: time.monotonic() > end, seconds + 1)
+        self.phase(name, begin, "")
+
+    def beside_victim(self, seconds):
+        options = self.options
+        config = CONFIG
+        models = [os.path.join(TOP, "tests/models", MODEL + ".pte")]
+        if options.plugin:
+            config += f"[backend test]\npath = {options.plugin}\nhost = {options.host}\n" \
+                "timeout = 1s\nload_timeout = 2s\nmax_crashes = 100000\n"
+            models.append(options.plugin_program)
+        daemon = Daemon(options, config, models=models, most_bytes=options.most_megabytes << 20)
+        self.daemon = daemon
+        try:
+            daemon.start()
+            daemon.watch()
+            victim = self.victim = Victim(daemon, options.victim, MODEL)
+            self.quiet("quiet", max(3.0, seconds / 12))
+            self.warm(daemon)
+            before = Measures(daemon)
+            print(f"hostile: before: {before}", flush=True)
+            while True:
+                went = self.attack_all(daemon, min(seconds * 0.8, options.round_seconds))
+                self.round += 1
+                if not went or len(self.failures) > 5 or self.phases[-1][2] - self.phases[0][1] > seconds * 0.8:
+                    break
+            if daemon.is_alive():
+                self.quiet("quiet again", 2)
+                self.warm(daemon)
+                self.compare(daemon, before)
+            if not victim.stop() and daemon.is_alive():
+                self.fail("victim", "its session ended")
+            self.judge(victim)
+            if daemon.is_alive() and not self.options.keep:
+                status = daemon.stop()
+                if status != 0:
+                    self.fail("daemon", f"ended with {status} at SIGTERM:\n{daemon.log_tail()}")
+        finally:
+            daemon.remove()
+
+    def compare(self, daemon, before):
+        slack = (2000 if self.options.sanitized else 128) << 20
+        last = None
+
+        def is_back():
+            nonlocal last
+            last = Measures(daemon)
+            # Threads for clients' files are as many as had work at one time (daemon/base/helper.h).
+            return (last.fds <= before.fds and last.memory_files <= before.memory_files and last.files == before.files and
+                    last.threads - last.helpers <= before.threads - before.helpers and
+                    last.helpers <= before.helpers + 2 * N_ATTACKERS and last.rss <= before.rss + slack)
+        is_back = until(is_back, 60)
+        print(f"hostile: after: {last}", flush=True)
+        if not is_back:
+            self.fail("left over", f"before: {before}; after: {last}; new: "
+                      f"{dict(last.details - before.details)} {sorted(set(last.files) - set(before.files))}")
+        held = [(u["uid"], l["name"], l["used"]) for u in daemon.status().get("users", []) for l in u.get("limits", [])
+                if u.get("uid", 0) >= ATTACKER_UID and l.get("used")]
+        if held and IS_ROOT:  # else the victim's user
+            self.fail("left over", f"attackers are still charged: {held}")
+
+    def judge(self, victim):
+        if not victim.answers:
+            self.fail("victim", "never answered")
+            return
+        allowed = {"ok"} if IS_ROOT else {"ok", "8"}  # one user for all: the attackers' limits are the victim's
+        bad = [(a, self.phase_at(a[0])) for a in victim.answers if a[2] not in allowed]
+        for (began, latency, word), name in bad[:10]:
+            self.fail("victim", f"answered {word} after {latency * 1000:.1f} ms during {name}")
+        times = [a[0] for a in victim.answers]
+        longest = max(a[1] for a in victim.answers)
+        gap = max([b - a for a, b in zip(times, times[1:])] + [longest])
+        if gap > self.options.patience:
+            self.fail("victim", f"no answer for {gap:.1f} s")
+        self.rows = page.rows(self.phases, victim)
+        print(page.table(self.rows), flush=True)
+        if self.options.check_latency:
+            for failure in page.too_slow(self.rows):
+                self.fail("latency", failure)
+
+    def phase_at(self, t):
+        return next((name for name, begin, end, _ in self.phases if begin <= t < end), "the time between attacks")
+
+    # --- alone
+
+    def alone(self, seconds):
+        chosen = [a for a in ALONE if self.wants(a[0])]
+        total = sum(weight for _, weight in chosen)
+        for name, weight in chosen:
+            begin = time.monotonic()
+            rng = random.Random(f"{self.options.seed} {name}")
+            try:
+                n = attack_faults.ATTACKS[name](self.options, rng, lambda: time.monotonic() < begin + seconds * weight / total)
+            except (AssertionError, wire.Ended, wire.Refused, OSError) as e:
+                self.fail(name, repr(e) if not isinstance(e, AssertionError) else e)
+                continue
+            self.phase(name, begin, n)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("inferd")
+    for name in ("victim", "scribble"):
+        parser.add_argument("--" + name, required=True, help="the helper built from it")
+    for name in ("faults", "plugin", "host", "plugin-program", "inferctl"):
+        parser.add_argument("--" + name, help="built from this tree; without it what needs it is not tried")
+    parser.add_argument("--seconds", type=float, default=60, help="for all attacks together")
+    parser.add_argument("--round-seconds", type=float, default=600, help="for one round of them")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", action="append", metavar="ATTACK", help="only attacks with this in their name")
+    parser.add_argument("--most-megabytes", type=int, default=3000)
+    parser.add_argument("--patience", type=float, default=60, help="seconds without an answer that the victim bears")
+    parser.add_argument("--sanitized", action="store_true", help="a sanitizer's build: it keeps freed memory, and has its own malloc")
+    parser.add_argument("--large", action="store_true", default=bool(os.environ.get("HOSTILE_LARGE")),
+                        help="also programs that need more memory or time than their user may have (or HOSTILE_LARGE=1)")
+    parser.add_argument("--check-latency", action="store_true")
+    parser.add_argument("--page", metavar="DIR", help="write hostile.txt and hostile.svg there")
+    parser.add_argument("--work", default=".", help="folder for logs")
+    parser.add_argument("--keep", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    for name in ("inferd", "victim", "scribble", "faults", "plugin", "host", "plugin_program", "inferctl"):
+        if getattr(options, name):
+            setattr(options, name, os.path.abspath(getattr(options, name)))
+    options.work = os.path.abspath(options.work)
+    options.programs = os.path.join(options.work, "last-programs")  # of each attacker: what the daemon had in hand
+    os.makedirs(options.programs, exist_ok=True)
+    os.chmod(options.programs, 0o1777)
+    # Small ones: a program is opened and run many times.
+    found = glob.glob(os.path.join(TOP, "tests/models/**/*.?pte"), recursive=True) + \
+        glob.glob(os.path.join(TOP, "tests/models/**/*.pte"), recursive=True)
+    options.seeds = sorted(p for p in set(found) if os.path.getsize(p) < 1 << 20)
+    options.attacks = sorted(glob.glob(os.path.join(TOP, "../shared/models/attacks/*.pte")))
+    options.model = os.path.join(TOP, "tests/models", MODEL + ".pte")
+    options.small = os.path.join(TOP, "tests/models/small/gelu_xnnpack.bpte")
+    if not IS_ROOT:
+        print("hostile: not root, or others may not enter this checkout: the daemon, the victim and the attackers are one user, and share its limits")
+    if not options.large:
+        print("hostile: NOT TRIED: programs that need more memory or time than their user may have (--large, HOSTILE_LARGE=1)")
+    print(f"hostile: seed {options.seed}, {options.seconds:.0f} s, {len(options.seeds)} programs", flush=True)
+    suite = Suite(options)
+    suite.rows = []
+    is_alone = [n for n, _ in ALONE if suite.wants(n)] if options.faults else []
+    is_beside = [n for _, n, _ in BESIDE_VICTIM if suite.wants(n)]
+    share = 0.7 if is_alone and is_beside else 1
+    if is_beside:
+        suite.beside_victim(options.seconds * share)
+    if is_alone:
+        suite.alone(options.seconds * (1 - share if is_beside else 1))
+    if options.page and suite.rows:
+        page.write(options.page, suite)
+    for where, what in suite.failures:
+        print(f"FAILED: {where}: {what}")
+    print(f"hostile: {len(suite.failures)} failures")
+    return 1 if suite.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
