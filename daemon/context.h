@@ -63,6 +63,7 @@ struct inf_context {
 	uint32_t n_sessions;
 	uint64_t n_sessions_made;
 	uint64_t started_ns;
+	uint32_t n_cores; /* that this process may use */
 	bool is_draining; /* no new clients and requests */
 
 	/* For the packet that is being decoded and for the reply that is being sent. */

@@ -119,8 +119,9 @@ static uint32_t cores_of(const struct inf_context *context, const struct inf_mod
 		*ret_reason = "it takes less time than waking a worker";
 		return 1;
 	}
-	*ret_reason = inf_width_reason(&m->width);
-	return inf_width_uses_all_cores(&m->width) ? inf_pool_n_workers(cpu) : 1;
+	const struct inf_width *width = &m->widths.of[m->widths.last];
+	*ret_reason = inf_width_reason(width);
+	return inf_width_uses_all_cores(width) ? inf_pool_n_workers(cpu) : 1;
 }
 
 static void describe_program(const struct inf_context *context, const struct inf_model *m, struct inf_program_status *p)

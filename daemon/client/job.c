@@ -17,7 +17,7 @@
 #include "daemon/client/give_up.h"
 #include "daemon/context.h"
 #include "daemon/client/session.h"
-#include "daemon/base/cores.h"
+#include "ipc/cores.h"
 #include "daemon/base/text.h"
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
@@ -430,7 +430,8 @@ static void count_width(struct inf_binding *b, bool is_done, uint64_t used_ns)
 	*(item->is_all_cores ? &job->n_all_cores : &job->n_single_core) += 1;
 	bool is_too_long = item->is_all_cores && (item->prefers_single_core || (*max_ns && used_ns >= *max_ns));
 	if (is_too_long || (is_done && !(job->n_single_core && job->n_all_cores)))
-		inf_width_add(&b->method->model->width, item->is_all_cores, job->run_ns, et_platform_now_ns(NULL));
+		inf_width_add(&b->method->model->widths.of[job->width], item->is_all_cores, job->run_ns,
+			et_platform_now_ns(NULL));
 	if (item->is_all_cores && !is_too_long && *max_ns)
 		*max_ns -= used_ns; /* for the next segment */
 }
@@ -664,6 +665,14 @@ static bool are_cores_busy(void *self)
 	return inf_cores_are_busy(inf_pool_n_workers(self));
 }
 
+static uint64_t n_input_bytes(const struct inf_binding *b)
+{
+	uint64_t n = 0;
+	for (uint32_t i = 0; i < b->n_inputs; i++)
+		n += b->method->model->info->inputs[i].tag == ET_TAG_TENSOR ? b->io[i].tensor.n_bytes : 0;
+	return n;
+}
+
 static void make_ready(struct inf_binding *b, uint64_t id, enum inf_class priority_class, uint64_t deadline_ns,
 	uint64_t now_ns)
 {
@@ -683,9 +692,11 @@ static void make_ready(struct inf_binding *b, uint64_t id, enum inf_class priori
 	job->item.deadline_ns = deadline_ns;
 	job->item.overdue_ns = deadline_ns ? overdue_after(deadline_ns) : 0;
 	job->item.cost_ns = atomic_load_explicit(&model->stats.guess_ns, memory_order_relaxed);
+	struct inf_width *width = inf_widths_find(&model->widths, n_input_bytes(b));
+	job->width = model->widths.last;
 	job->item.prefers_single_core = !inf_pool_has_all_cores(cpu) ||
-					!inf_width_choose(&model->width, now_ns, are_cores_busy, cpu);
-	job->item.all_cores_max_ns = inf_width_limit_ns(&model->width);
+					!inf_width_choose(width, now_ns, are_cores_busy, cpu);
+	job->item.all_cores_max_ns = inf_width_limit_ns(width);
 }
 
 enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct inf_infer *request, uint64_t now_ns,

@@ -54,6 +54,7 @@ struct inf_job {
 	uint64_t run_ns;                     /* time in segments so far */
 	uint64_t cost_ns;                    /* the same, times the cores that each segment had */
 	bool has_begun;                      /* its first segment has begun */
+	uint32_t width;                      /* which one of the model: for the sizes of this request */
 	uint32_t n_single_core, n_all_cores; /* segments so far, on one core and on all cores */
 	struct inf_frame_entry *frame;
 	enum inf_frame_charge frame_charge;

@@ -376,7 +376,7 @@ void inf_session_accept(struct inf_context *context, uv_loop_t *loop, const stru
 	for (uint32_t i = 0; i < INF_QUEUES_MAX; i++)
 		inf_flow_init(&s->flows[i], &s->user->groups[i], s->user->weight);
 	et_list_init(&s->opens);
-	inf_spin_init(&s->spin, sysconf(_SC_NPROCESSORS_ONLN) > 1 ? context->config.spin_ns : 0);
+	inf_spin_init(&s->spin, context->n_cores > 1 ? context->config.spin_ns : 0);
 	et_list_append(&context->sessions, &s->node);
 	context->n_sessions++;
 	if (uv_poll_init(loop, &s->poll, inf_channel_fd(&s->channel)) < 0) {

@@ -11,7 +11,6 @@
  * wants the daemon stopped. */
 #include "daemon/loop/server.h"
 
-#include "daemon/base/cores.h"
 #include "daemon/base/text.h"
 #include "daemon/client/binding.h"
 #include "daemon/client/method.h"
@@ -19,6 +18,7 @@
 #include "daemon/loop/notify.h"
 #include "daemon/loop/reload.h"
 #include "daemon/loop/stall_watchdog.h"
+#include "ipc/cores.h"
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
 
@@ -361,13 +361,19 @@ static int start_queues(struct inf_server *server, struct et_diag *diag)
 	const struct inf_config *config = &server->context.config;
 	const struct et_registry *registry = &server->context.backends.registry;
 	struct inf_queues *queues = &server->context.queues;
+	uint32_t n_cores = inf_n_cores();
+	if (config->workers > n_cores)
+		et_logf(&server->context.log, ET_LOG_WARNING,
+			"workers = %u, but this process may use %u core%s (affinity and CPU quota): they wait for each other",
+			config->workers, n_cores, n_cores == 1 ? "" : "s");
+	server->context.n_cores = n_cores;
 	struct inf_pool_options pool = {
 		.queue = { .kind = ET_QUEUE_CPU },
-		.n_workers = config->workers ? config->workers : inf_n_cores(),
-		.has_all_cores = inf_n_cores() > 1,
-		.n_spares = config->workers ? config->workers : inf_n_cores(),
+		.n_workers = config->workers ? config->workers : n_cores,
+		.has_all_cores = n_cores > 1,
+		.n_spares = config->workers ? config->workers : n_cores,
 		.age_ns = config->age_ns,
-		.spin_ns = inf_n_cores() >= SPIN_MIN_CORES ? config->spin_ns : 0,
+		.spin_ns = n_cores >= SPIN_MIN_CORES ? config->spin_ns : 0,
 		.registry = registry,
 		.log = &server->context.log,
 		.allocator = et_platform_allocator(),

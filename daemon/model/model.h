@@ -151,7 +151,7 @@ struct inf_model {
 	uint64_t keep_alive_ns;      /* how long it stays loaded after its last Method was closed */
 	bool is_pinned;              /* it stays loaded without Methods, until an administrator unloads it */
 	struct inf_run_stats stats;
-	struct inf_width width;
+	struct inf_widths widths;
 };
 
 /* A new model, LOADING, with one reference. NULL: no memory. The strings are copied. */

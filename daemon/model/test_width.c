@@ -160,6 +160,21 @@ static void test_busy_cores(void **state)
 	assert_int_equal(w.n_all_cores, 0);
 }
 
+static void test_sizes_are_apart(void **state)
+{
+	static struct inf_widths widths;
+	const struct inf_width *small = inf_widths_find(&widths, 4096);
+	assert_ptr_equal(small, inf_widths_find(&widths, 5000));
+	assert_ptr_equal(small, &widths.of[widths.last]);
+	assert_ptr_not_equal(small, inf_widths_find(&widths, 6144));
+	assert_ptr_not_equal(small, inf_widths_find(&widths, 2048));
+	assert_ptr_not_equal(small, inf_widths_find(&widths, 8192));
+	assert_ptr_not_equal(small, inf_widths_find(&widths, 4 * 8192));
+	for (uint64_t n = 0; n < 64; n++)
+		assert_non_null(inf_widths_find(&widths, n));
+	assert_non_null(inf_widths_find(&widths, UINT64_MAX));
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -170,6 +185,7 @@ int main(void)
 		cmocka_unit_test_setup(test_two_losses_end_all_cores, setup),
 		cmocka_unit_test_setup(test_one_loss_keeps_all_cores, setup),
 		cmocka_unit_test_setup(test_busy_cores, setup),
+		cmocka_unit_test(test_sizes_are_apart),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

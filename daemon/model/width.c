@@ -12,8 +12,9 @@
  *   - After each loss the next trial comes after twice as many runs and twice as much time. The very first trial is
  *     forgiven, because it finds cold caches. Patience ends when the model has gained for a while.
  *
- * Runs of one model may differ in the sizes of their inputs. Averages forgive some of that: a single outlier counts
- * for little, and a long input on all cores looks like one loss.
+ * Runs of one model may differ in the sizes of their inputs. Each size has its own width, two for each doubling;
+ * sizes 16 times apart share one. What remains, such as the length of a sequence in a state, averages forgive: a single
+ * outlier counts for little.
  *
  * Each value is right by itself, but two values read together may be one run apart. */
 #include "daemon/model/width.h"
@@ -132,6 +133,14 @@ bool inf_width_choose(struct inf_width *width, uint64_t now_ns, bool (*is_busy)(
 		width->next_check_ns = now_ns + INF_WIDTH_CHECK_NS;
 	}
 	return is_wanted && !width->is_busy;
+}
+
+struct inf_width *inf_widths_find(struct inf_widths *widths, uint64_t n_bytes)
+{
+	uint32_t doublings = 63 - (uint32_t)__builtin_clzll(n_bytes | 2);
+	uint32_t half = n_bytes >> (doublings - 1) & 1;
+	widths->last = (2 * doublings + half) % INF_N_WIDTHS;
+	return &widths->of[widths->last];
 }
 
 uint64_t inf_width_limit_ns(const struct inf_width *width)

@@ -24,6 +24,15 @@ struct inf_width {
 	bool is_busy; /* the cores, at the last look */
 };
 
+/* The widths of one model, by the size of a request's inputs: runs of different work are not compared. */
+enum { INF_N_WIDTHS = 8 };
+struct inf_widths {
+	struct inf_width of[INF_N_WIDTHS];
+	uint32_t last; /* found last. The loop thread's. */
+};
+/* The width for requests of @n_bytes of inputs and of similar sizes. Loop thread. */
+struct inf_width *inf_widths_find(struct inf_widths *widths, uint64_t n_bytes);
+
 /* Count a run whose segments all ran on one core, or all on all cores; or one that left all cores because it was not
  * done after inf_width_limit_ns, with the time that it took until then. Any thread. */
 void inf_width_add(struct inf_width *width, bool is_all_cores, uint64_t run_ns, uint64_t now_ns);

@@ -454,7 +454,6 @@ static enum xnn_status invoke(struct inferd_delegate_instance *instance)
 	struct et_xnn_override_run run = {
 		.payload = &model->payload, .shapes = instance->shapes, .memory = instance->memory, .threads = threads
 	};
-	threads->is_awake = threads->pool != NULL;
 	for (uint32_t i = 0; i < model->partitions.n_partitions; i++) {
 		const struct et_xnn_partition *partition = &model->partitions.partitions[i];
 		if (!partition->override) {

@@ -1,112 +1,57 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A worker's threads and workspace, and loops of portable kernels over those threads.
  *
- * Inside a run the threads spin and wait for the next loop, as pthreadpool does: waking a thread takes longer than
- * most loops. After a run they would spin for a million iterations, some milliseconds. So a caller that has other
- * work for these cores, or none, tells the threads to rest. pthreadpool has a flag of a loop for that, which says
- * what its threads do when the loop is done. XNNPACK could set the flag for each payload's last operator, but a
- * program may have many payloads, with kernels between them, and only the runner knows when a run is over. So to
- * rest is an empty loop with that flag. */
+ * Inside a run the threads spin and wait for the next loop, because waking a thread takes longer than most loops. Only
+ * the runner knows when a run is over: a program may have many payloads, with kernels between them. So a caller that
+ * has other work for these cores, or none, tells the threads to rest. */
 #include "delegates/xnnpack/threads.h"
 
 #include "delegates/xnnpack/graph/subgraph.h"
+#include "delegates/xnnpack/pool/pool.h"
 #include "delegates/xnnpack/prebuilt.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#ifdef __SSE2__
-#include <xmmintrin.h>
-#endif
 
 enum { MAX_THREADS = 1024, PIECES_PER_THREAD = 4 };
 
-struct loop {
+struct pieces {
+	struct et_xnn_loop loop;
 	void (*fn)(void *arg, size_t begin, size_t end);
 	void *arg;
-	size_t n;
-	size_t step;
-	bool flushes;
-	_Atomic(unsigned) handover;
+	size_t n, step;
 };
 
-/* Let this thread compute with zeros for subnormal floats from now on, as XNNPACK's loops do. Returns the old mode. */
-static uint64_t flush(void)
+static void run_pieces(const struct et_xnn_loop *loop, size_t thread, size_t begin, size_t end)
 {
-	uint64_t before = 0;
-#ifdef __SSE2__
-	before = _mm_getcsr();
-	_mm_setcsr((unsigned)before | 0x8040); /* results and operands */
-#elif defined(__aarch64__)
-	__asm__ volatile("mrs %0, fpcr" : "=r"(before));
-	__asm__ volatile("msr fpcr, %0" : : "r"(before | UINT64_C(1) << 24) : "memory");
-#endif
-	return before;
-}
-
-static void unflush(uint64_t before)
-{
-#ifdef __SSE2__
-	_mm_setcsr((unsigned)before);
-#elif defined(__aarch64__)
-	__asm__ volatile("msr fpcr, %0" : : "r"(before) : "memory");
-#else
-	(void)before;
-#endif
-}
-
-static void run_piece(const struct loop *loop, size_t begin, size_t end)
-{
-	uint64_t before = loop->flushes ? flush() : 0;
-	loop->fn(loop->arg, begin, end);
-	if (loop->flushes)
-		unflush(before);
-}
-
-static void loop_piece(void *self, size_t begin, size_t n)
-{
-	struct loop *loop = self;
-	/* Acquire before anything else of the loop is read, and release at the end: they pair with those in
-	 * et_xnn_threads_parallel_for. The pool itself orders these accesses, but a thread checker that does not see
-	 * into the pool's library cannot know. */
-	(void)atomic_load_explicit(&loop->handover, memory_order_acquire);
-	size_t end = begin + n < loop->n ? begin + n : loop->n;
-	run_piece(loop, begin, end);
-	atomic_fetch_add_explicit(&loop->handover, 1, memory_order_release);
+	const struct pieces *pieces = (const struct pieces *)loop; /* its first member */
+	size_t to = end < loop->n_items ? end * pieces->step : pieces->n;
+	pieces->fn(pieces->arg, begin * pieces->step, to);
 }
 
 void et_xnn_threads_parallel_for(struct inferd_delegate_worker_threads *threads,
 	void (*fn)(void *arg, size_t begin, size_t end), void *arg, size_t n, size_t grain)
 {
-	size_t n_threads = threads->pool ? pthreadpool_get_threads_count(threads->pool) : 1;
-	struct loop loop = { .fn = fn, .arg = arg, .n = n, .flushes = threads->flushes };
-	if (grain == 0)
-		grain = 1;
-	if (n_threads <= 1 || n <= grain) {
-		if (n)
-			run_piece(&loop, 0, n);
-		return;
-	}
 	/* A few pieces for each thread, so that a slow thread does not hold up the others. */
-	size_t step = n / (n_threads * PIECES_PER_THREAD);
-	loop.step = step > grain ? step : grain;
-	atomic_store_explicit(&loop.handover, 0, memory_order_release);
-	threads->is_awake = true;
-	pthreadpool_parallelize_1d_tile_1d(threads->pool, loop_piece, &loop, n, loop.step, 0);
-	(void)atomic_load_explicit(&loop.handover, memory_order_acquire);
-}
-
-static void nothing(void *self, size_t index)
-{
+	size_t step = n / (et_xnn_pool_n_threads(threads->pool) * PIECES_PER_THREAD);
+	if (step < grain)
+		step = grain;
+	if (!threads->pool || n <= step || step == 0)
+		step = n ? n : 1;
+	struct pieces pieces = {
+		.loop = { .run = run_pieces, .n_items = n / step + (n % step != 0), .flushes = threads->flushes },
+		.fn = fn,
+		.arg = arg,
+		.n = n,
+		.step = step,
+	};
+	et_xnn_pool_run(threads->pool, &pieces.loop);
 }
 
 void et_xnn_threads_rest(struct inferd_delegate_worker_threads *threads)
 {
-	if (!threads->is_awake)
-		return;
-	pthreadpool_parallelize_1d(threads->pool, nothing, NULL, pthreadpool_get_threads_count(threads->pool),
-		PTHREADPOOL_FLAG_YIELD_WORKERS);
-	threads->is_awake = false;
+	et_xnn_pool_rest(threads->pool);
 }
 
 /* --- workspaces ---------------------------------------------------------------------------------------- */
@@ -291,30 +236,6 @@ void et_xnn_threads_drop_spares(struct inferd_delegate_worker_threads *threads)
 
 /* --- worker threads --------------------------------------------------------------------------------------------- */
 
-static void *wait_for_release(void *release)
-{
-	pthread_mutex_lock(release);
-	pthread_mutex_unlock(release);
-	return NULL;
-}
-
-/* Whether @n more threads can run at a time. pthreadpool does not look: if one of its threads cannot be started, it
- * waits for that thread forever. */
-static bool can_start(uint32_t n)
-{
-	pthread_t threads[MAX_THREADS];
-	pthread_mutex_t release = PTHREAD_MUTEX_INITIALIZER;
-	uint32_t n_started = 0;
-	pthread_mutex_lock(&release);
-	while (n_started < n && pthread_create(&threads[n_started], NULL, wait_for_release, &release) == 0)
-		n_started++;
-	pthread_mutex_unlock(&release);
-	for (uint32_t i = 0; i < n_started; i++)
-		pthread_join(threads[i], NULL);
-	pthread_mutex_destroy(&release);
-	return n_started == n;
-}
-
 enum et_status et_xnn_threads_new(struct inferd_delegate_worker_threads **ret_threads,
 	struct et_xnn_worker_spaces *spaces, uint32_t n_threads, struct et_diag *diag)
 {
@@ -333,12 +254,11 @@ enum et_status et_xnn_threads_new(struct inferd_delegate_worker_threads **ret_th
 		return status;
 	}
 	if (n_threads > 1) {
-		threads->pool = can_start(n_threads - 1) ? pthreadpool_create(n_threads) : NULL;
+		threads->pool = et_xnn_pool_new(n_threads);
 		if (!threads->pool) {
 			et_xnn_threads_free(threads);
 			return et_fail(diag, ET_E_OUT_OF_RESOURCES, "can't start a pool of %u threads", n_threads);
 		}
-		threads->is_awake = true;
 	}
 	*ret_threads = threads;
 	return ET_OK;
@@ -349,8 +269,7 @@ void et_xnn_threads_free(struct inferd_delegate_worker_threads *threads)
 	if (!threads)
 		return;
 	struct et_xnn_worker_spaces *spaces = threads->spaces;
-	if (threads->pool)
-		pthreadpool_destroy(threads->pool);
+	et_xnn_pool_free(threads->pool);
 	if (threads->space)
 		space_put(spaces, threads->space);
 	spaces->allocator.free(spaces->allocator.self, threads, sizeof(*threads));

@@ -46,7 +46,6 @@ struct inferd_delegate_worker_threads {
 	bool is_first;      /* the first object of its thread: it reports the bytes that they share */
 	pthreadpool_t pool; /* NULL: the worker's own thread alone */
 	bool flushes;       /* loops compute with zeros for subnormal floats: in overrides, not in portable kernels */
-	bool is_awake;      /* the pool's threads may spin: et_xnn_threads_rest has something to do */
 };
 
 /* All functions below: on the worker's thread, unless they say otherwise. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Cores: how many this process may use, and whether other processes use them now. */
-#ifndef DAEMON_BASE_CORES_H
-#define DAEMON_BASE_CORES_H
+#ifndef IPC_CORES_H
+#define IPC_CORES_H
 
 #include <stdbool.h>
 #include <stdint.h>

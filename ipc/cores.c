@@ -8,7 +8,7 @@
  * Whether the cores are busy is one look at the number of runnable threads of the whole machine. The share of time that
  * others used lately (/proc/stat) would be smoother, but a client that prepares its inputs on all cores and then waits
  * for the answer is no neighbour of its own request. A single look may be wrong; callers look again soon. */
-#include "daemon/base/cores.h"
+#include "ipc/cores.h"
 
 #include "runtime/platform/cgroup.h"
 

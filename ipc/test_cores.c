@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How many cores a cgroup's quota leaves, from files in a temporary folder, and when cores count as busy. */
-#include "daemon/base/cores.h"
+#include "ipc/cores.h"
 
 #include <ftw.h>
 #include <limits.h>
