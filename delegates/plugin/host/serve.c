@@ -85,15 +85,26 @@ static void host_free(void *self, void *bytes, size_t n_bytes)
 	allocator->free(allocator->self, bytes, n_bytes);
 }
 
-static unsigned enter_sandbox(const struct host *host, const struct et_plugin_start *start)
+/* False, with the reason in @started: the process can't be limited as inferd asks. */
+static bool enter_sandbox(struct host *host, const struct et_plugin_start *start, struct et_plugin_started *started)
 {
+	if (!host->options.is_process)
+		return true;
 #ifndef INF_SANITIZED /* a sanitizer takes memory and opens files as it likes */
-	if (start->memory_limit)
-		et_sandbox_limit_memory(start->memory_limit);
-	if (host->options.is_strict)
-		return et_sandbox_enter_strict();
+	int rc = start->memory_limit ? et_sandbox_limit_memory(start->memory_limit) : 0;
+	if (rc < 0) {
+		started->result = INFERD_DELEGATE_E_UNSUPPORTED;
+		snprintf(started->text, sizeof started->text, "the memory of its process can't be limited: %s",
+			strerror(-rc));
+		return false;
+	}
+	if (host->options.is_strict) {
+		host->sandbox = et_sandbox_enter_strict();
+		return true;
+	}
 #endif
-	return et_sandbox_enter(start->has_cache ? host->cache_dir : NULL);
+	host->sandbox = et_sandbox_enter(start->has_cache ? host->cache_dir : NULL);
+	return true;
 }
 
 static void on_start(struct host *host, const struct et_plugin_start *start, struct et_plugin_started *started)
@@ -108,8 +119,8 @@ static void on_start(struct host *host, const struct et_plugin_start *start, str
 	}
 	memcpy(host->path, start->path, sizeof host->path);
 	memcpy(host->cache_dir, start->cache_dir, sizeof host->cache_dir);
-	if (host->options.is_process)
-		host->sandbox = enter_sandbox(host, start);
+	if (!enter_sandbox(host, start, started))
+		return;
 	started->sandbox = host->sandbox;
 	if (!host->options.table &&
 		et_plugin_library_open(&host->library, host->path, started->text, sizeof started->text) < 0)
