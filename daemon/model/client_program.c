@@ -110,7 +110,7 @@ enum et_status inf_client_program_open(struct inf_variant *v, const struct inf_v
 	size_t n_bytes = 0;
 	if (!programs)
 		return et_fail(diag, ET_E_NOT_SUPPORTED,
-			"this daemon runs no programs that clients bring along: inferd-program-host is missing");
+			"this daemon runs no programs that clients bring along; 'inferctl status' says why");
 	struct client_program *program = calloc(1, sizeof(*program) + ET_PLUGIN_MAX_DESCRIPTION), *smaller;
 	if (!program)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "out of memory");

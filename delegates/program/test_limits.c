@@ -140,11 +140,21 @@ static int do_job(struct job *job)
 
 /* --- memory ------------------------------------------------------------------------------------------------------- */
 
+/* Whether the system enforces RLIMIT_DATA: an emulated process's may not be. */
+static bool is_enforced(void)
+{
+	const size_t n_much = (size_t)1 << 32;
+	void *much = mmap(NULL, n_much, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (much != MAP_FAILED)
+		munmap(much, n_much);
+	return much == MAP_FAILED;
+}
+
 static int with_limit(void *arg)
 {
 	struct job *job = arg;
 	uint64_t n_now = data_bytes();
-	if (!n_now || et_sandbox_limit_memory(n_now + job->n_limit_bytes) < 0)
+	if (!n_now || et_sandbox_limit_memory(n_now + job->n_limit_bytes) < 0 || !is_enforced())
 		return SKIPPED;
 	int result = do_job(job);
 	if (result == INFERD_DELEGATE_E_LIMIT && !strstr(message.text, "more memory than the user's limit of")) {
