@@ -135,7 +135,7 @@ def until_served(daemon, what, may_lack_backend=False):
             return True
         except (wire.Refused, wire.Ended, OSError) as e:
             last = e
-            if may_lack_backend and "could not be started" in str(e):
+            if may_lack_backend and ("could not be started" in str(e) or "runs no programs" in str(e)):
                 return True  # a library that starts once, and says so
             with_manager(daemon, "repository_model_load", {"model_name": "efficientnet_lite0_int8"})
             return False

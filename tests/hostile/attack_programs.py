@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Attacks by programs: real ones with one or a few numbers changed, opened from a descriptor and run. Each is answered;
-what needs more than its user may have is refused within a second. With --large (off until programs of clients run in a
-process of their own) numbers also grow without bound, and the programs of ../shared/models/attacks are brought."""
+what needs more than its user may have is refused within a second. With --large, numbers also grow without bound, and the
+programs of ../shared/models/attacks are brought: not under a sanitizer, where no process has a limit on its memory."""
 
 import os
 import time

@@ -123,7 +123,8 @@ class Measures:
         self.fds = len(os.listdir(proc + "/fd"))
         self.threads = len(os.listdir(proc + "/task"))
         names = [read_text(f"{proc}/task/{t}/comm").strip() for t in os.listdir(proc + "/task")]
-        self.helpers = names.count("helper-files")
+        # threads that stay when they were needed once: for files of clients, and workers that replace others
+        self.helpers = sum(n == "helper-files" or n.startswith("cpu-") for n in names)
         # not what a loaded model keeps for its next runs
         maps = re.findall(r"memfd:(?!inferd-activations)\S+", read_text(proc + "/maps"))
         self.memory_files = len(maps)

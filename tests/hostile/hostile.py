@@ -142,7 +142,7 @@ class Suite:
         config = CONFIG
         models = [os.path.join(TOP, "tests/models", MODEL + ".pte")]
         if options.plugin:
-            config += f"[backend test]\npath = {options.plugin}\nhost = {options.host}\n" \
+            config += f"[backend test]\npath = {options.plugin}\nhost = {options.host}\nown_programs = apart\n" \
                 "timeout = 1s\nload_timeout = 2s\nmax_crashes = 100000\n"
             models.append(options.plugin_program)
         daemon = Daemon(options, config, models=models, most_bytes=options.most_megabytes << 20)
@@ -181,10 +181,12 @@ class Suite:
         def is_back():
             nonlocal last
             last = Measures(daemon)
-            # Threads for clients' files are as many as had work at one time (daemon/base/helper.h).
+            # Threads for clients' files are as many as had work at one time (daemon/base/helper.h), and so are workers
+            # that replace others (daemon/queue/pool.h), at most one for each core.
+            n_most = 2 * N_ATTACKERS + len(os.sched_getaffinity(0))
             return (last.fds <= before.fds and last.memory_files <= before.memory_files and last.files == before.files and
                     last.threads - last.helpers <= before.threads - before.helpers and
-                    last.helpers <= before.helpers + 2 * N_ATTACKERS and last.rss <= before.rss + slack)
+                    last.helpers <= before.helpers + n_most and last.rss <= before.rss + slack)
         is_back = until(is_back, 60)
         print(f"hostile: after: {last}", flush=True)
         if not is_back:
