@@ -105,6 +105,7 @@ struct inf_config {
 	char cache[INF_CONFIG_PATH_MAX];        /* empty: use memory files */
 	uint64_t cache_limit;                   /* bytes of packed weights to keep there; 0: keep none */
 	char program_host[INF_CONFIG_PATH_MAX]; /* inferd-program-host; empty: the installed one */
+	uint64_t program_stop_ns;               /* how long a run there may take to stop, before it is killed */
 	uint64_t program_idle_ns;               /* how long its process stays when its user has no program there */
 	uint32_t workers;                       /* 0: as many as the cores that the process may use */
 	int log_level;                          /* enum et_log_level */

@@ -195,7 +195,7 @@ static void test_mistakes(void **state)
 		{ "[server]\nworker = 3\n",
 			"f:2: unknown key 'worker' in [server]; there are socket, "
 			"manager_socket, models, cache, "
-			"cache_limit, program_host, program_idle, workers, log_level, backends, memory_budget, "
+			"cache_limit, program_host, program_stop, program_idle, workers, log_level, backends, memory_budget, "
 			"keep_alive, drain, stall, spin, age" },
 		{ "[limits]\nmetods = 3\n",
 			"f:2: unknown key 'metods' in [limits]; there are connections, methods, regions, "

@@ -143,7 +143,6 @@ static const char *find_program_host(const struct inf_backends *backends, char *
  * not available. */
 static size_t open_programs(struct inf_backends *backends, size_t index)
 {
-	enum { CANCEL_NS = 15 * 1000 * 1000, LOAD_NS = 60 * 1000 * 1000 };
 	struct et_plugin_option options[INF_CONFIG_OPTIONS_MAX + 1];
 	struct et_diag diag = { "" };
 	const struct inf_config_backend *section = find_section(backends, "xnnpack");
@@ -163,8 +162,8 @@ static size_t open_programs(struct inf_backends *backends, size_t index)
 		.name = "programs",
 		.host_path = find_program_host(backends, host, sizeof(host)),
 		.run_timeout_ns = UINT64_MAX,
-		.load_timeout_ns = UINT64_C(1000) * LOAD_NS,
-		.cancel_timeout_ns = CANCEL_NS,
+		.load_timeout_ns = UINT64_C(60) * 1000000000,
+		.cancel_timeout_ns = backends->config->program_stop_ns,
 		.options = options,
 		.n_options = n,
 		.max_tenants = 64,

@@ -78,7 +78,7 @@ void e2e_start_limited(struct e2e *e, const char *config, const struct rlimit *d
 	FILE *file = fopen(path, "we");
 	assert_non_null(file);
 	fprintf(file,
-		"[server]\nsocket = %s\nmanager_socket = %s\nmodels = %s\ncache =\nprogram_idle = 100ms\nworkers = 2\nlog_level = "
+		"[server]\nsocket = %s\nmanager_socket = %s\nmodels = %s\ncache =\nprogram_idle = 100ms\nprogram_stop = 10s\nworkers = 2\nlog_level = "
 		"%s\n%s",
 		e->socket, e->manager, e->models, getenv("E2E_LOG") ? getenv("E2E_LOG") : "error",
 		config ? config : "");

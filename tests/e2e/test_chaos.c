@@ -307,7 +307,7 @@ static void reload(struct e2e *e)
 	FILE *file = fopen(fresh, "we");
 	assert_non_null(file);
 	fprintf(file,
-		"[server]\nsocket = %s\nmanager_socket = %s\nmodels = %s\ncache =\nprogram_idle = 100ms\nworkers = 2\nlog_level = "
+		"[server]\nsocket = %s\nmanager_socket = %s\nmodels = %s\ncache =\nprogram_idle = 100ms\nprogram_stop = 10s\nworkers = 2\nlog_level = "
 		"%s\n"
 		"memory_budget = %s\nkeep_alive = %s\n[limits]\npriority = realtime\nmethods = %u\n",
 		e->socket, e->manager, e->models, getenv("E2E_LOG") ? getenv("E2E_LOG") : "error",
@@ -328,7 +328,7 @@ static void reload_plain(struct e2e *e)
 	FILE *file = fopen(path, "we");
 	assert_non_null(file);
 	fprintf(file,
-		"[server]\nsocket = %s\nmanager_socket = %s\nmodels = %s\ncache =\nprogram_idle = 100ms\nworkers = 2\nkeep_alive = "
+		"[server]\nsocket = %s\nmanager_socket = %s\nmodels = %s\ncache =\nprogram_idle = 100ms\nprogram_stop = 10s\nworkers = 2\nkeep_alive = "
 		"0\n",
 		e->socket, e->manager, e->models);
 	assert_int_equal(fclose(file), 0);
