@@ -10,31 +10,26 @@
 #include "daemon/base/text.h"
 #include "delegates/plugin/proxy/plugin.h"
 #include "delegates/program/stand_in.h"
-#include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
 
-#include <stdio.h>
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* What a stand-in's source owns. */
+/* The owner of a stand-in's source. */
 struct client_program {
 	struct et_client_files files;
 	uint8_t bytes[];
 };
 
-static void close_files(struct et_client_files *files)
-{
-	for (uint32_t i = 0; i < files->n; i++)
-		close(files->items[i].fd);
-	files->n = 0;
-}
+static_assert((int)ET_STAND_IN_MAX_BYTES <= (int)ET_PLUGIN_MAX_DESCRIPTION, "a stand-in is a description");
 
 static void client_program_free(void *owner)
 {
 	struct client_program *program = owner;
-	close_files(&program->files);
+	for (uint32_t i = 0; i < program->files.n; i++)
+		close(program->files.items[i].fd);
 	free(program);
 }
 
@@ -44,11 +39,7 @@ static enum et_status add_copy(struct et_client_files *files, int fd, uint64_t n
 	uint64_t n_before = 0;
 	for (uint32_t i = 0; i < files->n; i++)
 		n_before += files->items[i].n_bytes;
-	const struct et_platform_copy_limits limits = {
-		.max_bytes = o->memory_budget ? et_less(o->memory_budget, n_before) : UINT64_MAX,
-		.is_stopped = o->is_stopped,
-		.arg = o->arg,
-	};
+	const struct et_platform_copy_limits limits = inf_copy_limits(o, n_before);
 	enum et_status status = et_platform_copy(&files->items[files->n].fd, fd, (size_t)n_bytes, name, o->cache_dir,
 		&limits, diag);
 	if (status == ET_OK)

@@ -212,16 +212,21 @@ static bool ask_backends(struct inf_variant *v, const struct inf_inspect_options
 	return true;
 }
 
-/* @n_before: the bytes of the data files that were opened before, which count for the memory budget, too. */
-static enum et_status open_file(struct et_source *ret_source, int fd, const char *path, uint64_t n_bytes,
-	uint64_t n_before, const struct inf_inspect_options *o, struct et_diag *diag)
+struct et_platform_copy_limits inf_copy_limits(const struct inf_inspect_options *o, uint64_t n_before)
 {
-	const struct et_platform_copy_limits limits = {
+	return (struct et_platform_copy_limits){
 		.max_bytes = o->memory_budget ? et_less(o->memory_budget, n_before) : UINT64_MAX,
 		.is_stopped = o->is_stopped,
 		.arg = o->arg,
 		.extent = et_program_extent,
 	};
+}
+
+/* @n_before: the bytes of the data files that were opened before, which count for the memory budget, too. */
+static enum et_status open_file(struct et_source *ret_source, int fd, const char *path, uint64_t n_bytes,
+	uint64_t n_before, const struct inf_inspect_options *o, struct et_diag *diag)
+{
+	const struct et_platform_copy_limits limits = inf_copy_limits(o, n_before);
 	return fd < 0 ? et_platform_source_open(ret_source, path, o->cache_dir, &limits, diag)
 		      : et_platform_source_import(ret_source, fd, n_bytes, path, o->cache_dir, &limits, diag);
 }

@@ -83,6 +83,8 @@ struct et_options inf_model_options(const struct inf_config_model_options *from,
  * a failure of every variant. Slow. */
 void inf_variants_inspect(struct inf_variants *variants, const struct inf_inspect_options *options);
 
+/* The limits for copying one of the files, after others of @n_before bytes together. */
+struct et_platform_copy_limits inf_copy_limits(const struct inf_inspect_options *options, uint64_t n_before);
 /* Open the client's program of @variant, with the data files of @variants; all of them are open descriptors. On success
  * @variant->program is a stand-in (delegates/program/stand_in.h). Whether a method of it can run, et_stand_in_info
  * tells.
