@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The spawner's two ends.
  *
- * Each request is one packet on a SOCK_SEQPACKET socket, and so is its answer, which comes at once: WAIT answers
- * -EAGAIN as long as the process has not ended. A process is reaped only when inferd has asked for its end, so its
- * number is not given to another process before. */
+ * Each request is one packet on a SOCK_SEQPACKET socket, and so is its answer, which comes at once: inferd asks WAIT
+ * for a process that has ended. A process is reaped only then, so its number is not given to another process before. */
 #include "delegates/plugin/proxy/spawner.h"
 
 #include "delegates/plugin/wire.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -17,8 +17,8 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { N_FDS = 3, PATH_ROOM = 4096, MY_FD = 3 };
@@ -142,8 +142,7 @@ static struct answer handle(struct request *request, const int *fds, size_t n_fd
 		request->name[sizeof request->name - 1] = '\0';
 		answer.rc = spawn_here(&answer.pid, request->name, request->path, fds);
 	} else if (request->kind == WAIT) {
-		pid_t pid = waitpid(request->pid, &answer.status, WNOHANG);
-		answer.rc = pid > 0 ? 0 : pid < 0 ? -errno : -EAGAIN;
+		answer.rc = waitpid(request->pid, &answer.status, 0) < 0 ? -errno : 0;
 	}
 	return answer;
 }
@@ -245,15 +244,18 @@ int et_spawner_spawn(pid_t *ret_pid, const char *name, const char *path, int cal
 
 int et_spawner_wait(pid_t pid)
 {
-	const struct timespec pause = { .tv_nsec = 500000 };
 	const struct request request = { .kind = WAIT, .pid = pid };
-	struct answer answer = { .rc = -EAGAIN };
-	while (spawner < 0 && waitpid(pid, &answer.status, 0) < 0 && errno == EINTR)
-		;
-	while (spawner >= 0 && answer.rc == -EAGAIN) {
-		answer = ask(&request, sizeof request, NULL);
-		if (answer.rc == -EAGAIN)
-			nanosleep(&pause, NULL);
+	struct pollfd end = { .fd = spawner < 0 ? -1 : (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN };
+	int status = 0;
+	if (end.fd >=
+		0) { /* it is not reaped before WAIT; so the spawner never waits for a process that can't end yet */
+		while (poll(&end, 1, -1) < 0 && errno == EINTR)
+			;
+		close(end.fd);
 	}
-	return answer.status;
+	if (spawner >= 0)
+		return ask(&request, sizeof request, NULL).status;
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return status;
 }
