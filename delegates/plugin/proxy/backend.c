@@ -39,7 +39,7 @@ static struct et_plugin_start *make_start(const struct et_plugin_config *config,
 	start->n_option_bytes = (uint32_t)(n_bytes - sizeof *start);
 	start->has_cache = config->cache_dir != NULL;
 	start->memory_limit = memory_limit;
-	snprintf(start->path, sizeof start->path, "%s", config->path ? config->path : "");
+	snprintf(start->path, sizeof start->path, "%s", config->path);
 	snprintf(start->cache_dir, sizeof start->cache_dir, "%s", config->cache_dir ? config->cache_dir : "");
 	char *at = (char *)(start + 1);
 	for (uint32_t i = 0; i < config->n_options; i++) {

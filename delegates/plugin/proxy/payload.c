@@ -311,6 +311,9 @@ enum et_status et_plugin_compile(struct et_backend *parent, const struct et_payl
 		(model->init_answer.n_inputs > ET_PLUGIN_MAX_ARGS || model->init_answer.n_outputs > ET_PLUGIN_MAX_ARGS))
 		status = et_fail(diag, ET_E_INTERNAL, "the plug-in counts %u inputs and %u outputs",
 			model->init_answer.n_inputs, model->init_answer.n_outputs);
+	/* else its instances would be made by workers, who would wait for the process */
+	if (!status && b->runs_programs && !(model->init_answer.flags & INFERD_DELEGATE_THREADS_OF_RUN))
+		status = et_fail(diag, ET_E_INTERNAL, "the process for clients' programs wants threads of its own");
 	if (!status && (model->init_answer.flags & INFERD_DELEGATE_STATEFUL) && !(b->facts.flags & ET_PLUGIN_HAS_RESET))
 		status = et_fail(diag, ET_E_INTERNAL, "the payload is stateful, the plug-in has no instance_reset");
 	if (status) {
