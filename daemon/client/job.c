@@ -15,13 +15,14 @@
 
 #include "daemon/client/binding.h"
 #include "daemon/client/give_up.h"
+#include "daemon/client/job_profile.h"
 #include "daemon/context.h"
 #include "daemon/client/session.h"
 #include "ipc/cores.h"
 #include "daemon/base/text.h"
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
-#include "runtime/profile/etdump.h"
+#include "runtime/profile/profile.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +31,7 @@
 
 /* How long a run gets to end by itself after its deadline or its cancellation: kernels look every few milliseconds. */
 enum { OVERDUE_NS = 10 * 1000 * 1000 };
-enum { MAX_PROFILE_EVENTS = 16384, MAX_DEVICE_NS = 100 * 1000 * 1000 };
+enum { MAX_DEVICE_NS = 100 * 1000 * 1000 };
 
 static const char *state_name(uint32_t state)
 {
@@ -115,62 +116,6 @@ static void write_outputs(struct inf_binding *b)
 	}
 }
 
-/* Write the profile as an ETDump into @writer; @inferred gets none if there is no memory for it. */
-static void write_profile(struct inf_binding *b, struct et_fbw *writer, struct inf_inferred *inferred)
-{
-	const struct inf_model *model = b->method->model;
-	struct inf_job *job = &b->job;
-	const uint8_t *bytes;
-	size_t n_bytes;
-	et_profile_span(job->profile, "inferd queue", job->arrived_ns, job->started_ns);
-	et_profile_span(job->profile, "Method::execute", job->started_ns, et_platform_now_ns(NULL));
-	if (et_etdump_write(writer, job->profile, et_program_find_method(model->program, model->info->method), &bytes,
-		    &n_bytes) == ET_OK) {
-		inferred->profile = bytes;
-		inferred->n_profile = n_bytes;
-	}
-}
-
-/* The most that a profile may take, charged while the request lasts. */
-static const enum inf_quota_kind profile_kinds[] = { INF_QUOTA_FDS, INF_QUOTA_BYTES };
-static uint64_t profile_amount(enum inf_quota_kind kind)
-{
-	return kind == INF_QUOTA_FDS
-		       ? 1
-		       : et_profile_max_bytes(MAX_PROFILE_EVENTS) + et_etdump_max_bytes(MAX_PROFILE_EVENTS);
-}
-
-static void drop_profile(struct inf_binding *b)
-{
-	if (!b->job.profile)
-		return;
-	b->job.profile = et_profile_free(b->job.profile);
-	for (size_t i = 0; i < ET_ARRAY_LEN(profile_kinds); i++)
-		inf_quota_discharge(b->user, profile_kinds[i], profile_amount(profile_kinds[i]));
-}
-
-/* INF_OK, or why not in @error. */
-static enum inf_status make_profile(struct inf_binding *b, char *error, size_t room)
-{
-	static const struct et_profile_options options = { .now_ns = et_platform_now_ns,
-		.max_events = MAX_PROFILE_EVENTS };
-	struct et_profile_options own = options;
-	size_t n = 0;
-	for (; n < ET_ARRAY_LEN(profile_kinds); n++)
-		if (!inf_quota_charge(b->user, profile_kinds[n], profile_amount(profile_kinds[n])))
-			break;
-	own.allocator = et_platform_allocator();
-	if (n < ET_ARRAY_LEN(profile_kinds))
-		inf_quota_explain(b->user, profile_kinds[n], profile_amount(profile_kinds[n]), error, room);
-	else if ((b->job.profile = et_profile_new(&own)))
-		return INF_OK;
-	else
-		inf_text(error, room, "the daemon is out of memory");
-	while (n-- > 0)
-		inf_quota_discharge(b->user, profile_kinds[n], profile_amount(profile_kinds[n]));
-	return INF_RESOURCE_EXHAUSTED;
-}
-
 /* Encode the reply into @buffer, and make the job DONE. It is out of the queue and belongs to this thread. */
 static void encode(struct inf_binding *b, enum inf_status status, const char *error, struct inf_reply_buffer *buffer)
 {
@@ -189,7 +134,7 @@ static void encode(struct inf_binding *b, enum inf_status status, const char *er
 			reply.inferred.n_outputs = b->n_outputs;
 		}
 		if (job->profile)
-			write_profile(b, &writer, &reply.inferred);
+			inf_job_write_profile(b, &writer, &reply.inferred);
 	}
 	int rc = inf_message_encode_reply(&reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec);
 	if (rc < 0 && writer.bytes) { /* no descriptor for a large profile: reply without it */
@@ -241,7 +186,7 @@ static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 {
 	struct inf_session *session = b->session;
 	struct inf_context *context = session->context;
-	drop_profile(b);
+	inf_job_drop_profile(b);
 	inf_binding_discharge_frame(b);
 	inf_quota_discharge(b->user, INF_QUOTA_REQUESTS, 1);
 	atomic_fetch_sub_explicit(&session->n_in_flight, 1, memory_order_relaxed);
@@ -637,7 +582,7 @@ static enum inf_status charge(struct inf_binding *b, bool wants_profile, char *e
 		inf_quota_discharge(b->user, INF_QUOTA_REQUESTS, 1);
 		return INF_RESOURCE_EXHAUSTED;
 	}
-	if (wants_profile && make_profile(b, error, room) != INF_OK) {
+	if (wants_profile && inf_job_make_profile(b, error, room) != INF_OK) {
 		inf_binding_discharge_frame(b);
 		inf_quota_discharge(b->user, INF_QUOTA_REQUESTS, 1);
 		return INF_RESOURCE_EXHAUSTED;
