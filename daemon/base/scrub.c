@@ -25,7 +25,7 @@ struct inf_scrub {
 	bool is_woken, is_stopping; /* under the lock */
 };
 
-/* Where a sandbox forbids it, the thread works with the daemon's priority. */
+/* The thread works with the daemon's priority where a sandbox forbids this. */
 static void become_idle(void)
 {
 	struct sched_param param = { 0 };
@@ -52,6 +52,15 @@ static void *scrub_main(void *arg)
 	return NULL;
 }
 
+/* Its thread does not run. Returns NULL. */
+static struct inf_scrub *destroy(struct inf_scrub *scrub)
+{
+	pthread_cond_destroy(&scrub->changed);
+	pthread_mutex_destroy(&scrub->lock);
+	free(scrub);
+	return NULL;
+}
+
 struct inf_scrub *inf_scrub_new(struct et_platform_store *store, const struct et_log *log)
 {
 	struct inf_scrub *scrub = calloc(1, sizeof(*scrub));
@@ -65,12 +74,7 @@ struct inf_scrub *inf_scrub_new(struct et_platform_store *store, const struct et
 	if (rc == 0)
 		return scrub;
 	et_logf(log, ET_LOG_WARNING, "packed weights are not checked for damage: no memory or no thread");
-	if (scrub) {
-		pthread_cond_destroy(&scrub->changed);
-		pthread_mutex_destroy(&scrub->lock);
-	}
-	free(scrub);
-	return NULL;
+	return scrub ? destroy(scrub) : NULL;
 }
 
 void inf_scrub_stop(struct inf_scrub *scrub)
@@ -90,10 +94,7 @@ struct inf_scrub *inf_scrub_free(struct inf_scrub *scrub)
 		return NULL;
 	inf_scrub_stop(scrub);
 	pthread_join(scrub->id, NULL);
-	pthread_cond_destroy(&scrub->changed);
-	pthread_mutex_destroy(&scrub->lock);
-	free(scrub);
-	return NULL;
+	return destroy(scrub);
 }
 
 void inf_scrub_wake(struct inf_scrub *scrub)

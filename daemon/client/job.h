@@ -28,7 +28,7 @@ enum inf_job_state {
 	INF_JOB_DONE,
 };
 
-/* Who answers the client: the thread that changes it from INF_ANSWER_OPEN. */
+/* The one who answers the client: the thread that changes it from INF_ANSWER_OPEN. */
 enum inf_job_answer {
 	INF_ANSWER_OPEN,
 	INF_ANSWER_WORKER, /* the thread that ended the job */

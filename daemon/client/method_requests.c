@@ -202,8 +202,8 @@ static const char *check_sharing(struct inf_session *s, const struct inf_method_
 	return NULL;
 }
 
-/* What the process for @user's own programs may take: the user's limit on bytes, and what the process takes without any
- * program (the stacks and heaps of its threads). */
+/* The memory that the process for @user's own programs may take: the user's limit on bytes, and what the process takes
+ * without any program (the stacks and heaps of its threads). */
 static uint64_t process_memory(const struct inf_quota_user *user)
 {
 	const uint64_t n_empty = UINT64_C(256) << 20;

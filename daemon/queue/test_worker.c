@@ -296,6 +296,26 @@ static void note_rests(void *self, struct inf_item *item, struct inf_worker *wor
 	finished(self, item, worker);
 }
 
+/* Open a pool of two workers, the first with all cores. */
+static void open_all_cores(struct world *w, const struct et_registry *registry,
+	enum inf_segment_end (*run)(void *self, struct inf_item *item, struct inf_worker *worker),
+	void (*at_end)(void *self, struct inf_item *item, struct inf_worker *worker))
+{
+	static const struct et_log log = { 0 };
+	const struct inf_pool_options options = { .n_workers = 2,
+		.has_all_cores = true,
+		.registry = registry,
+		.log = &log,
+		.allocator = et_platform_allocator() };
+	const struct inf_pool_events events = {
+		.self = w, .run = run, .finished = at_end, .left = never, .expired = never
+	};
+	struct et_diag diag = { 0 };
+	assert_int_equal(inf_pool_new(&w->pool, &options, &events, &diag), 0);
+	inf_group_init(&w->group, 1);
+	inf_flow_init(&w->flow, &w->group, 1);
+}
+
 static void test_threads_rest_before_the_reply(void **state)
 {
 	static const struct et_delegate_ops ops = { .n_devices = one_device,
@@ -305,21 +325,9 @@ static void test_threads_rest_before_the_reply(void **state)
 		.threads_compute = threads_compute };
 	const struct et_backend_entry entry = { &ops, NULL };
 	const struct et_registry registry = { .backends = &entry, .n_backends = 1 };
-	const struct et_log log = { 0 };
 	struct world w = { 0 };
-	const struct inf_pool_options options = { .n_workers = 2,
-		.has_all_cores = true,
-		.registry = &registry,
-		.log = &log,
-		.allocator = et_platform_allocator() };
-	const struct inf_pool_events events = {
-		.self = &w, .run = run_all_cores, .finished = note_rests, .left = never, .expired = never
-	};
-	struct et_diag diag = { 0 };
-	assert_int_equal(inf_pool_new(&w.pool, &options, &events, &diag), 0);
+	open_all_cores(&w, &registry, run_all_cores, note_rests);
 	assert_int_equal(atomic_load(&n_rests), 1); /* as soon as they are there */
-	inf_group_init(&w.group, 1);
-	inf_flow_init(&w.flow, &w.group, 1);
 	w.item = (struct inf_item){ .flow = &w.flow, .priority_class = INF_CLASS_INTERACTIVE };
 	inf_pool_submit(w.pool, &w.item);
 	while (atomic_load(&w.n_ended) == 0)
@@ -347,20 +355,8 @@ static enum inf_segment_end run_too_long(void *self, struct inf_item *item, stru
 static void test_all_cores_are_lost(void **state)
 {
 	const struct et_registry registry = { 0 };
-	const struct et_log log = { 0 };
 	struct world w = { 0 };
-	const struct inf_pool_options options = { .n_workers = 2,
-		.has_all_cores = true,
-		.registry = &registry,
-		.log = &log,
-		.allocator = et_platform_allocator() };
-	const struct inf_pool_events events = {
-		.self = &w, .run = run_too_long, .finished = finished, .left = never, .expired = never
-	};
-	struct et_diag diag = { 0 };
-	assert_int_equal(inf_pool_new(&w.pool, &options, &events, &diag), 0);
-	inf_group_init(&w.group, 1);
-	inf_flow_init(&w.flow, &w.group, 1);
+	open_all_cores(&w, &registry, run_too_long, finished);
 	w.item = (struct inf_item){
 		.flow = &w.flow, .priority_class = INF_CLASS_INTERACTIVE, .all_cores_max_ns = 1000 * 1000
 	};

@@ -29,7 +29,7 @@ bool et_stand_in_passes(uint8_t tag);
 /* Whether @program, opened without external data, has exactly the form of a stand-in. */
 bool et_stand_in_check(const struct et_program *program);
 
-/* What a stand-in says about one of its methods. */
+/* A stand-in's words about one of its methods. */
 struct et_stand_in_info {
 	char label[ET_STAND_IN_LABEL]; /* the delegates that the program uses: "xnnpack", "portable" */
 	enum et_status status;         /* ET_OK, or why the method can't run here */

@@ -230,7 +230,7 @@ static bool is_refused(long result)
 	return result < 0 && (errno == EPERM || errno == EACCES);
 }
 
-/* What the strict sandbox must refuse; the number of the first that it does not. */
+/* Calls that the strict sandbox must refuse; the number of the first that it does not. */
 static int try_forbidden(void)
 {
 	struct rlimit limit = { 1 << 20, 1 << 20 };

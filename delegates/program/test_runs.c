@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What happens to a run besides its end: it is cancelled or abandoned, it is profiled, its state is reset or shared,
+/* Events of a run besides its end: it is cancelled or abandoned, it is profiled, its state is reset or shared,
  * its model goes while others run, its caller breaks the rules. Expected outputs are the runtime's own. */
 #include "delegates/program/test_rig.h"
 

@@ -181,22 +181,30 @@ static void test_all(void **state)
 	rig_close_registry();
 }
 
+/* Open an engine with @options and a program with XNNPACK, and the stand-in of that program. */
+static struct et_program *open_conv2d(const char *const *options, struct rig_file *ret_file,
+	struct inferd_delegate_payload *ret_payload, uint8_t **ret_bytes)
+{
+	struct et_program *stand_in = NULL;
+	size_t n_bytes = 0;
+	assert_true(rig_file_open(ret_file, TEST_MODELS "/xnnpack/conv2d_channels.bpte", SIZE_MAX));
+	*ret_payload = rig_payload(ret_file, "forward", 1);
+	rig_open(&rig, options);
+	assert_int_equal(et_program_describe(rig.self, ret_payload, ret_bytes, &n_bytes, &message), INFERD_DELEGATE_OK);
+	assert_int_equal(open_bytes(*ret_bytes, n_bytes, &stand_in), ET_OK);
+	return stand_in;
+}
+
 /* A method that needs a backend which is not there says so, as the daemon says it. */
 static void test_missing_backend(void **state)
 {
 	static const char *const none[] = { "backends", "none", NULL };
 	struct inferd_delegate_payload payload;
 	struct et_stand_in_info told;
-	struct et_program *stand_in = NULL;
 	struct rig_file file;
 	uint8_t *bytes = NULL;
-	size_t n_bytes = 0;
 	uint32_t readiness = INFERD_DELEGATE_READY;
-	assert_true(rig_file_open(&file, TEST_MODELS "/xnnpack/conv2d_channels.bpte", SIZE_MAX));
-	payload = rig_payload(&file, "forward", 1);
-	rig_open(&rig, none);
-	assert_int_equal(et_program_describe(rig.self, &payload, &bytes, &n_bytes, &message), INFERD_DELEGATE_OK);
-	assert_int_equal(open_bytes(bytes, n_bytes, &stand_in), ET_OK);
+	struct et_program *stand_in = open_conv2d(none, &file, &payload, &bytes);
 	assert_true(et_stand_in_check(stand_in));
 	et_stand_in_info(et_program_find_method(stand_in, "forward"), &told);
 	assert_int_equal(told.status, ET_E_BACKEND_MISSING);
@@ -216,15 +224,9 @@ static void test_label(void **state)
 {
 	struct inferd_delegate_payload payload;
 	struct et_stand_in_info told;
-	struct et_program *stand_in = NULL;
 	struct rig_file file;
 	uint8_t *bytes = NULL;
-	size_t n_bytes = 0;
-	assert_true(rig_file_open(&file, TEST_MODELS "/xnnpack/conv2d_channels.bpte", SIZE_MAX));
-	payload = rig_payload(&file, "forward", 1);
-	rig_open(&rig, NULL);
-	assert_int_equal(et_program_describe(rig.self, &payload, &bytes, &n_bytes, &message), INFERD_DELEGATE_OK);
-	assert_int_equal(open_bytes(bytes, n_bytes, &stand_in), ET_OK);
+	struct et_program *stand_in = open_conv2d(NULL, &file, &payload, &bytes);
 	et_stand_in_info(et_program_find_method(stand_in, "forward"), &told);
 	assert_string_equal(told.label, "xnnpack");
 	assert_int_equal(told.status, ET_OK);
