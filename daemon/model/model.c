@@ -484,12 +484,12 @@ static void poll_loading(struct inf_model *s)
 				post_postponed(s);
 			return;
 		}
-		if (progress == PROGRESS_FAILED) {
-			inf_model_set_state(s, INF_MODEL_FAILING);
-			take_tasks_back(s);
-		} else {
+		if (progress == PROGRESS_WAIT) {
 			post_postponed(s);
+			return; /* a task that ended since then has notified: it is looked at by the next poll */
 		}
+		inf_model_set_state(s, INF_MODEL_FAILING);
+		take_tasks_back(s);
 	}
 	/* acquire: pairs with the release in run_task */
 	if (atomic_load_explicit(&s->n_tasks_left, memory_order_acquire))

@@ -364,6 +364,7 @@ static void one_after_the_other(void **state)
 	orders[1] = MAKE;
 	begin();
 	until_asked(1);
+	poll_notes(1); /* the other worker's task came back */
 	uint32_t other = inf_model_needs_worker(model, 0, 0) ? 1 : 0;
 	for (int i = 0; i < 3; i++) { /* it stays so */
 		inf_model_poll(model);
