@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A graph of ATen operators: what a delegate for a GPU compiles, whatever the payload or the driver.
+ *
+ * A graph has values and nodes. A value is a tensor, a symbol (an integer that is known when the graph runs, such as a
+ * size) or a literal (a number, a text, a list of them). A node is one call of an operator (operators.h): its arguments
+ * are values, and each tensor or symbol is an input of the graph, a constant, a state, or the result of one node. The
+ * nodes are in the order in which they run.
+ *
+ * Tensors are row-major. Their sizes are upper bounds: a run may have smaller ones, which follow from the sizes of its
+ * inputs and from symbols (shapes.h).
+ *
+ * Graphs are made by a reader of payloads (vulkan_payload.h) or of text (text.h), and changed by passes. Everything
+ * lives in one pool. No function here checks its arguments beyond what it says, but et_graph_verify checks a whole
+ * graph: what came from a file or a text is verified before anything else looks at it. One thread at a time. */
+#ifndef DELEGATES_GRAPH_GRAPH_H
+#define DELEGATES_GRAPH_GRAPH_H
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	ET_GRAPH_MAX_DIMS = 8,
+	ET_GRAPH_MAX_VALUES = 1 << 20,
+	ET_GRAPH_MAX_NODES = 1 << 18,
+	ET_GRAPH_MAX_LIST = 1024, /* items of a list; inputs or outputs of a graph */
+};
+#define ET_GRAPH_NONE UINT32_MAX
+
+enum et_graph_kind {
+	ET_GRAPH_NULL, /* an argument that was left out */
+	ET_GRAPH_INT,
+	ET_GRAPH_DOUBLE,
+	ET_GRAPH_BOOL,
+	ET_GRAPH_STRING,
+	ET_GRAPH_INTS,
+	ET_GRAPH_DOUBLES,
+	ET_GRAPH_BOOLS,
+	ET_GRAPH_VALUES, /* a list of values: tensors, or sizes of which some are symbols */
+	ET_GRAPH_SYMBOL,
+	ET_GRAPH_TENSOR,
+	ET_GRAPH_N_KINDS,
+};
+
+/* Where a tensor or a symbol comes from. */
+enum et_graph_origin {
+	ET_GRAPH_OF_NODE,  /* the result of value.producer, or of no node: then nothing may read it */
+	ET_GRAPH_INPUT,    /* the caller's */
+	ET_GRAPH_CONSTANT, /* the program's */
+	/* Memory of each client, zeros at first, which nodes change in place: a KV cache. */
+	ET_GRAPH_STATE,
+};
+
+struct et_graph_tensor {
+	uint8_t type;      /* enum et_scalar_type, in which the graph computes */
+	uint8_t host_type; /* in which the caller has an input or output; the same unless the exporter changed it */
+	uint8_t n_dims;
+	uint32_t dims[ET_GRAPH_MAX_DIMS];
+	uint64_t n_bytes; /* of the largest sizes, in @type */
+	/* A constant's n_bytes, row-major, in the program's file; NULL if they are not known (a graph from text). */
+	const uint8_t *data;
+	uint32_t constant; /* the number of the constant in the payload, for texts; ET_GRAPH_NONE: it is none */
+
+	/* Set by passes (passes.h). The tensor lies in the memory of alias_of, from row alias_start along dimension
+	 * alias_dim of that one; ET_GRAPH_NONE: in memory of its own. */
+	uint32_t alias_of;
+	uint8_t alias_dim;
+	uint64_t alias_start;
+	/* Where it lies in the arena of a run, in bytes; ET_GRAPH_NO_PLACE; or ET_GRAPH_OUTPUT_PLACE: in the caller's
+	 * memory. */
+	uint64_t place;
+};
+#define ET_GRAPH_NO_PLACE     UINT64_MAX
+#define ET_GRAPH_OUTPUT_PLACE (UINT64_MAX - 1)
+
+struct et_graph_value {
+	uint8_t kind;      /* enum et_graph_kind */
+	uint8_t origin;    /* TENSOR, SYMBOL: enum et_graph_origin */
+	uint32_t producer; /* the node that makes it, or ET_GRAPH_NONE */
+	uint32_t n_users;  /* arguments, items of lists and outputs of the graph that name it; et_graph_count_users */
+	union {
+		int64_t i;
+		double d;
+		bool b;
+		const char *string;
+		struct et_graph_tensor *tensor;
+		struct {
+			uint32_t n;
+			union {
+				int64_t *ints;
+				double *doubles;
+				bool *bools;
+				uint32_t *values; /* indexes of values */
+			};
+		} list;
+	};
+};
+
+struct et_graph_operator;
+
+struct et_graph_node {
+	const struct et_graph_operator *op;
+	uint32_t n_args, n_results;
+	uint32_t *args;    /* values; as many as the operator's signature has */
+	uint32_t *results; /* values: tensors or symbols */
+};
+
+struct et_graph {
+	struct et_pool *pool;
+	struct et_graph_value *values;
+	uint32_t n_values, max_values;
+	struct et_graph_node *nodes;
+	uint32_t n_nodes, max_nodes;
+	uint32_t *inputs, *outputs; /* values, in the order of the caller's arguments */
+	uint32_t n_inputs, n_outputs;
+};
+
+/* An empty graph whose memory comes from @pool, which must outlive it. */
+void et_graph_init(struct et_graph *graph, struct et_pool *pool);
+
+/* Append a copy of *@value: its index, or ET_GRAPH_NONE without memory or beyond ET_GRAPH_MAX_VALUES. The array may
+ * move. What the value points to must live in the graph's pool. */
+uint32_t et_graph_add_value(struct et_graph *graph, const struct et_graph_value *value);
+/* Append a node with room for @n_args and @n_results values, which the caller fills in. NULL without memory or beyond
+ * ET_GRAPH_MAX_NODES. The array may move. */
+struct et_graph_node *et_graph_add_node(struct et_graph *graph, const struct et_graph_operator *op, uint32_t n_args,
+	uint32_t n_results);
+/* A tensor in the graph's pool; NULL without memory. */
+struct et_graph_tensor *et_graph_new_tensor(struct et_graph *graph, uint8_t type, uint32_t n_dims,
+	const uint32_t *dims);
+
+/* Set n_bytes from type and dims. False if the product overflows. */
+bool et_graph_set_bytes(struct et_graph_tensor *tensor);
+
+/* Set producer and n_users of all values anew, after nodes changed. */
+void et_graph_count_users(struct et_graph *graph);
+
+/* "tensor"; "?" for an unknown number. */
+const char *et_graph_kind_name(uint32_t kind);
+
+/* Check the whole graph: indexes; that arguments are of the kinds that the operators' signatures ask for; that each
+ * tensor and symbol is made once, before it is read, and neither a constant nor an input is written; sizes that follow
+ * from an operator's shape rule. Numbers of another kind than the signature's are replaced by equal ones of the right
+ * kind, since exporters merge equal numbers of different kinds (0 and 0.0). Afterwards producer and n_users hold.
+ * ET_E_DELEGATE_INVALID_COMPATIBILITY with the node and what is wrong; ET_E_MEMORY_ALLOCATION_FAILED. In verify.c. */
+enum et_status et_graph_verify(struct et_graph *graph, struct et_diag *diag);
+
+#endif

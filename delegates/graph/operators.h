@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The operators that a graph may have: one table row each.
+ *
+ * A signature has a letter for each argument, then '>' and a letter for each result:
+ *
+ *     T tensor            I int or symbol      N int or double     B bool      E list of tensors
+ *     t tensor or none    i the same or none   n the same or none  S string    O list of tensors or none
+ *     _ anything, unused  D double             d double or none    s string or none
+ *     L list of ints or symbols                l the same or none  b bool or none
+ *     f list of doubles, or none
+ *
+ * Results are T, I (a symbol) or * (any number of tensors).
+ *
+ * Source of names and arguments: PyTorch's native_functions.yaml; for et_vk, ExecuTorch's
+ * backends/vulkan/custom_ops_lib.py; for quantized_decomposed and torchao, the libraries of these names. */
+#ifndef DELEGATES_GRAPH_OPERATORS_H
+#define DELEGATES_GRAPH_OPERATORS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What an operator is to the passes. */
+enum et_graph_class {
+	ET_GRAPH_ELEMENTWISE, /* each element of the result depends on the elements of the arguments at its place */
+	ET_GRAPH_MOVEMENT,    /* each element of the result is an element of an argument, or a number */
+	ET_GRAPH_REDUCTION,
+	ET_GRAPH_NORM,
+	ET_GRAPH_ATTENTION,
+	ET_GRAPH_MATRIX,   /* matrix products, linear layers */
+	ET_GRAPH_WINDOW,   /* convolutions, pooling, resizing */
+	ET_GRAPH_QUANTIZE, /* between floats and integers */
+	ET_GRAPH_NUMBER,   /* computes a symbol */
+};
+
+struct et_graph_shapes;
+
+struct et_graph_operator {
+	const char *name;      /* with its overload: "aten.add.Tensor" */
+	const char *signature; /* see above */
+	uint8_t group;         /* enum et_graph_class */
+	uint8_t n_states;      /* so many arguments from number 3 on may be states, which a run changes: KV caches */
+	/* Sizes of the results from those of the arguments; in shape_rules.c. */
+	bool (*infer)(struct et_graph_shapes *shapes);
+};
+
+/* The row of @name; NULL: no such operator. */
+const struct et_graph_operator *et_graph_operator_find(const char *name);
+/* All rows, by name; NULL from the end on. */
+const struct et_graph_operator *et_graph_operator_at(uint32_t index);
+
+/* The number of arguments; *@ret_n_results: of results, UINT32_MAX for any. */
+uint32_t et_graph_operator_n_args(const struct et_graph_operator *op, uint32_t *ret_n_results);
+
+#endif

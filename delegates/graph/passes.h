@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The passes over a graph that do not depend on a driver, in the order in which they run. Each leaves a graph that
+ * et_graph_verify accepts. One thread at a time. Those that need memory answer ET_E_MEMORY_ALLOCATION_FAILED. */
+#ifndef DELEGATES_GRAPH_PASSES_H
+#define DELEGATES_GRAPH_PASSES_H
+
+#include "delegates/graph/graph.h"
+
+/* Remove nodes that return an argument as it is: clone, prepack, casts to the same type, slices, permutations and
+ * expansions that change nothing, whatever sizes a run has. Who read the result reads the argument. An output of the
+ * graph keeps its node, since the caller's memory has to be filled. In pass_copies.c. */
+enum et_status et_graph_remove_copies(struct et_graph *graph, struct et_diag *diag);
+
+/* Remove nodes of whose results nothing is used, and which change no state. In pass_dead.c. */
+void et_graph_remove_dead(struct et_graph *graph);
+
+/* Let results lie where an argument lies, so that nothing is copied: views, squeezes and unsqueezes, and slices,
+ * selections and parts along the outermost dimension that is not 1. Sets alias_of and alias_start of their tensors;
+ * such a node needs no work. Outputs of the graph and what lies in a state are left alone. In pass_aliases.c. */
+void et_graph_find_aliases(struct et_graph *graph);
+
+/* Give each tensor that a node makes, and that is neither an output of the graph nor an alias, a place in the arena of
+ * a run: tensors that are not in use at the same time share memory. Sizes are the largest ones. Every place is a
+ * multiple of @align, a power of two. *@ret_n_bytes: the arena's size. In pass_places.c. */
+enum et_status et_graph_place(struct et_graph *graph, uint64_t align, uint64_t *ret_n_bytes, struct et_diag *diag);
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What shape rules read and write: sizes of arguments, numbers that are literals or symbols. */
+#include "delegates/graph/shapes.h"
+
+#include "delegates/graph/operators.h"
+#include "delegates/graph/shape_rules.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct et_graph_value *arg_value(const struct et_graph_shapes *s, uint32_t arg)
+{
+	return &s->graph->values[s->node->args[arg]];
+}
+
+const struct et_graph_size *et_graph_arg(const struct et_graph_shapes *s, uint32_t arg)
+{
+	return arg_value(s, arg)->kind == ET_GRAPH_TENSOR ? &s->sizes[s->node->args[arg]] : NULL;
+}
+
+struct et_graph_size *et_graph_result(const struct et_graph_shapes *s, uint32_t result)
+{
+	return &s->sizes[s->node->results[result]];
+}
+
+static int64_t number(struct et_graph_shapes *s, uint32_t index, int64_t absent)
+{
+	const struct et_graph_value *value = &s->graph->values[index];
+	if (value->kind == ET_GRAPH_INT)
+		return value->i;
+	if (value->kind != ET_GRAPH_SYMBOL)
+		return absent;
+	s->is_unknown |= !s->sizes[index].is_known;
+	return s->sizes[index].symbol;
+}
+
+int64_t et_graph_int(struct et_graph_shapes *s, uint32_t arg, int64_t absent)
+{
+	return number(s, s->node->args[arg], absent);
+}
+
+double et_graph_double(const struct et_graph_shapes *s, uint32_t arg, double absent)
+{
+	const struct et_graph_value *value = arg_value(s, arg);
+	if (value->kind == ET_GRAPH_INT)
+		return (double)value->i;
+	return value->kind == ET_GRAPH_DOUBLE ? value->d : absent;
+}
+
+bool et_graph_bool(const struct et_graph_shapes *s, uint32_t arg)
+{
+	const struct et_graph_value *value = arg_value(s, arg);
+	return value->kind == ET_GRAPH_BOOL && value->b;
+}
+
+uint32_t et_graph_n_items(const struct et_graph_shapes *s, uint32_t arg)
+{
+	const struct et_graph_value *value = arg_value(s, arg);
+	return value->kind >= ET_GRAPH_INTS && value->kind <= ET_GRAPH_VALUES ? value->list.n : 0;
+}
+
+int64_t et_graph_item(struct et_graph_shapes *s, uint32_t arg, uint32_t index)
+{
+	const struct et_graph_value *value = arg_value(s, arg);
+	return value->kind == ET_GRAPH_INTS ? value->list.ints[index] : number(s, value->list.values[index], 0);
+}
+
+const struct et_graph_size *et_graph_tensor_item(const struct et_graph_shapes *s, uint32_t arg, uint32_t index)
+{
+	uint32_t item = arg_value(s, arg)->list.values[index];
+	return s->graph->values[item].kind == ET_GRAPH_TENSOR ? &s->sizes[item] : NULL;
+}
+
+bool et_graph_dim(struct et_graph_shapes *s, int64_t dim, uint32_t n_dims, uint32_t *ret_dim)
+{
+	int64_t n = n_dims ? n_dims : 1; /* as in PyTorch: a number has dimension 0 */
+	if (dim < -n || dim >= n)
+		return et_graph_misfit(s, "dimension %lld of %u", (long long)dim, n_dims);
+	*ret_dim = (uint32_t)(dim < 0 ? dim + n : dim);
+	return true;
+}
+
+bool et_graph_misfit(const struct et_graph_shapes *s, const char *format, ...)
+{
+	char text[200];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	et_fail(s->diag, ET_E_INVALID_ARGUMENT, "node %u, %s: %s", (unsigned)(s->node - s->graph->nodes),
+		s->node->op->name, text);
+	return false;
+}
+
+void et_graph_largest_sizes(const struct et_graph *graph, struct et_graph_size *sizes)
+{
+	memset(sizes, 0, graph->n_values * sizeof(*sizes));
+	for (uint32_t i = 0; i < graph->n_values; i++) {
+		if (graph->values[i].kind != ET_GRAPH_TENSOR)
+			continue;
+		const struct et_graph_tensor *tensor = graph->values[i].tensor;
+		sizes[i].n_dims = tensor->n_dims;
+		memcpy(sizes[i].dims, tensor->dims, sizeof(sizes[i].dims));
+	}
+}
+
+enum et_status et_graph_infer(const struct et_graph *graph, uint32_t node, struct et_graph_size *sizes,
+	struct et_diag *diag)
+{
+	struct et_diag why = { "" };
+	struct et_graph_shapes s = { .graph = graph, .node = &graph->nodes[node], .sizes = sizes, .diag = &why };
+	bool is_right = s.node->op->infer(&s);
+	if (s.is_unknown)
+		return ET_E_NOT_SUPPORTED;
+	return is_right ? ET_OK : et_fail(diag, ET_E_INVALID_ARGUMENT, "%s", why.text);
+}
