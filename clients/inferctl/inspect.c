@@ -7,6 +7,7 @@
 #include "clients/inferctl/backends.h"
 #include "clients/inferctl/ctl.h"
 #include "clients/inferctl/file.h"
+#include "clients/inferctl/graph.h"
 #include "clients/inferctl/value.h"
 
 #include "delegates/known_delegates.h"
@@ -23,7 +24,8 @@ struct inspect {
 	struct et_program *program;
 	struct et_log log;
 	struct ctl_backends backends;
-	const char *config; /* option */
+	const char *config; /* options */
+	const char *graph;
 };
 
 /* The judgement on one delegate of a method. */
@@ -385,6 +387,12 @@ static int inspect(struct inspect *in, const char *path, const struct ctl_string
 		return ctl_fail("%s", diag.text);
 	}
 	in->log = et_platform_log(ET_LOG_ERROR);
+	if (in->graph) {
+		rc = ctl_graph_print(in->program, ctl_graph_form(in->graph));
+		et_program_unref(in->program);
+		ctl_file_close(&in->file);
+		return rc;
+	}
 	if (ctl_backends_open(&in->backends, &in->log, in->config, NULL, text, sizeof(text)) < 0 ||
 		ctl_backends_want(&in->backends, in->program, text, sizeof(text)) < 0)
 		rc = ctl_fail("%s", text);
@@ -406,12 +414,16 @@ static int run(struct ctl *ctl, int argc, char **argv)
 		{ "data", 'd', CTL_STRINGS, &data, "FILE",
 			"a data file (.ptd) of the program (default: those beside it)" },
 		{ "config", 0, CTL_STRING, &in.config, "FILE", "use the plug-ins of this configuration of the daemon" },
+		{ "graph", 0, CTL_STRING, &in.graph, "FORM",
+			"print the graphs of payloads for GPUs instead: text, simplified or dot" },
 		{ NULL },
 	};
 	int rc;
 	const char *path = ctl_parse_one(ctl, rows, argc, argv, "one .pte or .bpte file", &rc);
 
-	if (path)
+	if (path && in.graph && ctl_graph_form(in.graph) == CTL_N_GRAPH_FORMS)
+		rc = ctl_misuse(ctl, "--graph takes text, simplified or dot, not '%s'", in.graph);
+	else if (path)
 		rc = inspect(&in, path, &data);
 	ctl_strings_deinit(&data);
 	return rc;
@@ -419,7 +431,7 @@ static int run(struct ctl *ctl, int argc, char **argv)
 
 const struct ctl_command ctl_inspect_command = {
 	.name = "inspect",
-	.arguments = "[--data FILE]... [--config FILE] FILE",
+	.arguments = "[--data FILE]... [--config FILE] [--graph FORM] FILE",
 	.summary = "Show what is in a model file (.pte, .bpte) and whether it can run here",
 	.help = "Shows the methods with their inputs and outputs, the operators and how often each is called, the\n"
 		"backends that it was exported for, its memory, and the test cases of a bundled program. Needs no daemon\n"

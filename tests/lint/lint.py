@@ -86,7 +86,7 @@ MAY_INCLUDE = {
     "daemon/main.c": DAEMON + ["daemon/loop/server.h", "daemon/context.h"],
     "clients": PLATFORM + ["ipc"],
     # `inferctl --local` runs programs in its own process.
-    "clients/inferctl": CORE + PLATFORM + ["runtime/kernels", "runtime/profile", "delegates", "delegates/direct",
+    "clients/inferctl": CORE + PLATFORM + ["runtime/kernels", "runtime/profile", "delegates", "delegates/direct", "delegates/graph",
                                            "delegates/plugin/proxy", "ipc", "config", "clients"],
     "clients/examples": [],  # <inferd.h>, as an application sees it
     "tests": ["*"],

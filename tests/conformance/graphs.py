@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Read the graph of every program that ExecuTorch exported for VulkanBackend, and draw it.
+
+    graphs.py INFERCTL ARCHIVE MODELS --at-least N
+
+ARCHIVE is the corpus of one-operator programs. MODELS is a folder of larger ones, which may be absent. Reading checks
+that the sizes of every result are those that its operator's shape rule gives, so this holds the rules against PyTorch's.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+
+from corpus import unpack
+
+NO_GRAPH = "no payload of the program is a graph"
+
+
+def inspect(inferctl, path, form):
+    return subprocess.run([inferctl, "inspect", "--graph", form, path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, check=False)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("inferctl")
+    p.add_argument("archive")
+    p.add_argument("models")
+    p.add_argument("--at-least", type=int, required=True)
+    args = p.parse_args()
+    n_read = n_failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        files = [os.path.join(folder, name) for name in unpack(args.archive, folder) if name.startswith("vulkan")]
+        if os.path.isdir(args.models):
+            files += [os.path.join(args.models, name) for name in sorted(os.listdir(args.models)) if name.endswith(".bpte")]
+        for path in files:
+            text, simplified, dot = (inspect(args.inferctl, path, form) for form in ("text", "simplified", "dot"))
+            if text.returncode != 0 and NO_GRAPH in text.stderr:
+                continue
+            if text.returncode or simplified.returncode or dot.returncode or "\nreturn " not in text.stdout or "digraph" not in dot.stdout:
+                print(f"FAIL  {os.path.basename(path)}: {(text.stderr or simplified.stderr).strip()}")
+                n_failed += 1
+            else:
+                n_read += 1
+    print(f"{n_read} programs' graphs were read, {n_failed} failed")
+    return 1 if n_failed or n_read < args.at_least else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
