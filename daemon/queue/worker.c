@@ -187,10 +187,7 @@ static void work(struct inf_pool_thread *t)
 		et_list_remove(&t->idle);
 		if (ran)
 			inf_pool_settle(pool, ran, end, now_ns - began.wall_ns, charge(t, ran, &began, &ended), now_ns);
-		if (t->is_replaced) { /* until now */
-			t->is_replaced = false;
-			inf_sched_set_replaced(&pool->sched, pool->sched.n_replaced - 1);
-		}
+		inf_pool_come_back(pool, t);
 		struct inf_item *expired = inf_sched_take_expired(&pool->sched, now_ns);
 		if (expired)
 			inf_pool_disown(expired);
@@ -200,7 +197,7 @@ static void work(struct inf_pool_thread *t)
 			inf_pool_unlock(pool);
 			continue;
 		}
-		bool may_take = et_list_is_empty(&t->tasks) && (!t->worker.is_spare || pool->sched.n_replaced);
+		bool may_take = et_list_is_empty(&t->tasks) && (!t->worker.is_spare || inf_pool_n_spares_serving(pool));
 		item = may_take ? inf_sched_take(&pool->sched, t->worker.index == 0, now_ns) : NULL;
 		t->item = item;
 		bool must_sleep = !item && !ran && !expired && et_list_is_empty(&t->tasks);
