@@ -93,6 +93,9 @@ void inf_pool_post(struct inf_pool *pool, uint32_t worker, struct inf_task *task
  * it. Loop thread only. */
 bool inf_pool_take_back(struct inf_pool *pool, uint32_t worker, struct inf_task *task);
 
+/* Memory, in bytes, that the instances on all its workers, the spare ones too, use now. Any thread. */
+uint64_t inf_pool_threads_bytes(const struct inf_pool *pool);
+
 struct inf_pool_stats {
 	uint32_t n_running, n_waiting;
 	uint32_t n_spares; /* workers in whose places spare ones serve */

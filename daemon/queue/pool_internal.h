@@ -28,6 +28,7 @@ struct inf_pool_thread {
 	struct et_pool scratch;
 	pthread_t id;
 	bool has_thread;
+	_Atomic(bool) has_thread_sets;
 	struct et_diag diag;
 };
 

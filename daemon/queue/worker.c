@@ -312,6 +312,8 @@ static enum et_status thread_init(struct inf_pool_thread *t)
 	t->worker.all_cores.compute = all_cores_compute;
 	t->worker.all_cores.should_yield = should_yield_all_cores;
 	et_compute_rest(all_cores_compute);
+	/* release: pairs with the acquire in inf_pool_threads_bytes */
+	atomic_store_explicit(&t->has_thread_sets, true, memory_order_release);
 	return ET_OK;
 }
 
@@ -351,4 +353,13 @@ uint64_t inf_worker_threads_bytes(const struct inf_worker *worker)
 	const struct et_registry *registry = worker->pool->options.registry;
 	return thread_sets_bytes(registry, worker->single_core_thread_sets) +
 	       thread_sets_bytes(registry, worker->all_cores_thread_sets);
+}
+
+uint64_t inf_pool_threads_bytes(const struct inf_pool *pool)
+{
+	uint64_t n = 0;
+	for (uint32_t i = 0; i < pool->n_threads + pool->n_spares; i++)
+		if (atomic_load_explicit(&pool->threads[i].has_thread_sets, memory_order_acquire))
+			n += inf_worker_threads_bytes(&pool->threads[i].worker);
+	return n;
 }

@@ -288,9 +288,9 @@ static struct e2e_raw *connect_as(struct e2e *e, uid_t uid)
 	return raw;
 }
 
-static bool has_no_spares(const struct inf_server_status *status, const void *arg)
+static bool has_spares(const struct inf_server_status *status, const void *arg)
 {
-	return status->queues[0].spares == 0;
+	return status->queues[0].spares == *(const uint32_t *)arg;
 }
 
 /* Both workers are in calls that do not end, of users who set no deadline and have more such requests. Another user is
@@ -298,6 +298,7 @@ static bool has_no_spares(const struct inf_server_status *status, const void *ar
 static void test_users(void **state)
 {
 	struct e2e_raw *hogs[3];
+	uint32_t n_spares = 0;
 	struct e2e e;
 	if (getuid() != 0) {
 		print_message("SKIPPED: only root can be somebody else\n");
@@ -308,18 +309,21 @@ static void test_users(void **state)
 	struct inferd *other = e2e_connect(&e);
 	struct inferd_binding *quick = e2e_bind(other, "double", NULL), *vision = e2e_bind(other, "vision", NULL);
 	expect_service(quick, vision);
-	e2e_until(&e, has_no_spares, NULL);
+	e2e_until(&e, has_spares, &n_spares);
 	for (uint32_t i = 0; i < 3; i++) {
 		hogs[i] = connect_as(&e, HOG - i);
 		send_long(hogs[i], N_HOGS, INF_INTERACTIVE);
 		e2e_until_jobs(&e, 2 + i, (i + 1) * N_HOGS - 2 - i);
 		expect_service(quick, vision);
+		n_spares = i + 1; /* the last one for him, and one for each user who fills one with a long run */
+		e2e_until(&e, has_spares, &n_spares);
 	}
 	e2e_until_jobs(&e, 4, 3 * N_HOGS - 4);
 	e2e_until(&e, runs_none, NULL);
 	for (uint32_t i = 0; i < 3; i++)
 		expect_answers(hogs[i], N_HOGS);
-	e2e_until(&e, has_no_spares, NULL);
+	n_spares = 0;
+	e2e_until(&e, has_spares, &n_spares);
 	expect_service(quick, vision);
 	inferd_close(other);
 	e2e_check_clean(&e);
