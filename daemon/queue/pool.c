@@ -491,11 +491,15 @@ static bool are_all_long(struct inf_pool *pool, uint64_t now_ns, struct inf_pool
 	return all_long_ns <= now_ns;
 }
 
-/* Under the lock: whether a worker will take a starved request soon. */
+/* Under the lock: whether a worker will take a starved request soon, perhaps one whose thread is just starting. */
 static bool will_serve(const struct inf_pool *pool)
 {
-	return inf_sched_has_work(&pool->sched, true) &&
-	       (!et_list_is_empty(&pool->idle) || !et_list_is_empty(&pool->idle_spares));
+	bool is_free = false;
+	for (uint32_t i = 0; i < pool->n_threads + pool->n_spare_threads; i++) {
+		const struct inf_pool_thread *t = &pool->threads[i];
+		is_free = is_free || (!t->item && !t->is_in_task && !t->has_failed);
+	}
+	return is_free && inf_sched_has_work(&pool->sched, true);
 }
 
 uint64_t inf_pool_relieve(struct inf_pool *pool)

@@ -21,6 +21,7 @@ struct inf_pool_thread {
 	uint64_t seen_ns;
 	struct inf_item *item; /* the request that it runs; this and the next two under the lock */
 	bool is_in_task;
+	bool has_failed; /* it could not make its thread sets, and has ended; under the lock */
 	/* A spare worker serves in its place: for any request, or for starved ones only. At most one of them is set;
 	 * both under the lock. */
 	bool is_replaced, is_relieved;

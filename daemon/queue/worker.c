@@ -325,6 +325,7 @@ void *inf_pool_thread_main(void *arg)
 	pthread_mutex_lock(&pool->lock);
 	pool->n_started++;
 	pool->n_failed += status != ET_OK;
+	t->has_failed = status != ET_OK;
 	pthread_cond_broadcast(&pool->changed);
 	pthread_mutex_unlock(&pool->lock);
 	if (status != ET_OK)
