@@ -4,8 +4,10 @@
 
 #include "runtime/base/checked.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,6 +199,59 @@ static void test_slow_start(void **state)
 	end();
 }
 
+/* Whether a thread of @pid has a lower priority than usual. */
+static bool has_low_priority(pid_t pid)
+{
+	char path[300], line[512];
+	const struct dirent *entry;
+	bool is_low = false;
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	DIR *tasks = opendir(path);
+	while (tasks && (entry = readdir(tasks))) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/stat", (int)pid, entry->d_name);
+		FILE *file = fopen(path, "re");
+		long nice = 0;
+		const char *at = file && fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
+		if (at &&
+			sscanf(at, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %ld", &nice) == 1)
+			is_low = is_low || nice > 0;
+		if (file)
+			fclose(file);
+	}
+	if (tasks)
+		closedir(tasks);
+	return is_low;
+}
+
+/* A client's program is made at a low priority: no queue has granted that a core. It runs at the usual one. */
+static void test_low_priority(void **state)
+{
+	struct inf_request ask = { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "own", "", "", "", true } };
+	bool has_been_low = false;
+	int rc;
+	begin(NULL);
+	struct inferd_binding *own = bind_own(d, e2e_program_triple);
+	pid_t pid = process();
+	assert_false(has_low_priority(pid));
+	for (int i = 0; i < 50 && !has_been_low; i++) {
+		struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+		struct pollfd reply = { .fd = raw->channel.fd, .events = POLLIN };
+		int fd = open(TEST_MODELS "/efficientnet_lite0_int8.pte", O_RDONLY | O_CLOEXEC);
+		assert_true(fd >= 0);
+		e2e_raw_send(raw, &ask, fd);
+		while (poll(&reply, 1, 0) == 0)
+			has_been_low = has_been_low || has_low_priority(pid);
+		close(fd);
+		e2e_raw_free(raw);
+		e2e_until_clients(&e, 1);
+	}
+	assert_true(has_been_low);
+	while (has_low_priority(pid)) /* the kernel lists a thread a moment longer than it lives */
+		;
+	assert_true(e2e_infer(own, 2, &rc) == 6 && rc == 0);
+	end();
+}
+
 /* A program that never ends: its deadline ends it, and so does the end of its client. The process goes on. */
 static void test_endless(void **state)
 {
@@ -271,6 +326,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_state),
 		cmocka_unit_test(test_killed),
 		cmocka_unit_test(test_slow_start),
+		cmocka_unit_test(test_low_priority),
 		cmocka_unit_test(test_endless),
 		cmocka_unit_test(test_gives_way),
 		cmocka_unit_test(test_refused),
