@@ -42,7 +42,7 @@ static struct inf_pool_thread *pick_idle(struct inf_pool *pool)
 	bool is_for_any = inf_sched_has_work(&pool->sched, false);
 	if (is_for_any && !et_list_is_empty(&pool->idle))
 		t = ET_CONTAINER_OF(pool->idle.next, struct inf_pool_thread, idle);
-	else if (is_for_any && inf_pool_n_spares_serving(pool) && !et_list_is_empty(&pool->idle_spares))
+	else if (is_for_any && inf_pool_n_spares_used(pool) && !et_list_is_empty(&pool->idle_spares))
 		t = ET_CONTAINER_OF(pool->idle_spares.next, struct inf_pool_thread, idle);
 	else if (!et_list_is_empty(&first->idle))
 		t = first;
@@ -51,7 +51,7 @@ static struct inf_pool_thread *pick_idle(struct inf_pool *pool)
 	return t;
 }
 
-uint32_t inf_pool_n_spares_serving(const struct inf_pool *pool)
+uint32_t inf_pool_n_spares_used(const struct inf_pool *pool)
 {
 	return pool->sched.n_replaced + pool->sched.n_relieved;
 }
@@ -387,7 +387,7 @@ void inf_pool_stats(struct inf_pool *pool, struct inf_pool_stats *ret_stats)
 {
 	pthread_mutex_lock(&pool->lock);
 	*ret_stats = (struct inf_pool_stats){ pool->sched.n_running, pool->sched.n_waiting + pool->sched.n_blocked,
-		inf_pool_n_spares_serving(pool), pool->busy_ns, pool->n_completed };
+		inf_pool_n_spares_used(pool), pool->busy_ns, pool->n_completed };
 	pthread_mutex_unlock(&pool->lock);
 }
 
@@ -448,7 +448,7 @@ bool inf_pool_replace(struct inf_pool *pool, uint32_t worker, const struct inf_i
 	pthread_mutex_lock(&pool->lock);
 	bool is_possible = t->item == item && !t->is_replaced && pool->n_spares &&
 			   pool->sched.n_replaced < pool->n_threads &&
-			   (t->is_relieved || inf_pool_n_spares_serving(pool) < pool->n_spares);
+			   (t->is_relieved || inf_pool_n_spares_used(pool) < pool->n_spares);
 	if (is_possible) {
 		inf_pool_come_back(pool, t); /* if it was relieved */
 		t->is_replaced = true;
@@ -456,7 +456,7 @@ bool inf_pool_replace(struct inf_pool *pool, uint32_t worker, const struct inf_i
 		if (item->is_all_cores)
 			inf_sched_single_core(&pool->sched);
 	}
-	uint32_t n = inf_pool_n_spares_serving(pool);
+	uint32_t n = inf_pool_n_spares_used(pool);
 	inf_pool_unlock(pool);
 	start_spares(pool, n);
 	return is_possible;
@@ -516,12 +516,12 @@ uint64_t inf_pool_relieve(struct inf_pool *pool)
 	if (are_all_long(pool, now_ns, &t, &pool->relief_ns) && inf_sched_has_starved(&pool->sched)) {
 		if (pool->sched.is_all_cores_running) {
 			inf_sched_single_core(&pool->sched);
-		} else if (t && inf_pool_n_spares_serving(pool) < pool->n_spares && !will_serve(pool)) {
+		} else if (t && inf_pool_n_spares_used(pool) < pool->n_spares && !will_serve(pool)) {
 			t->is_relieved = true;
 			inf_sched_set_relieved(&pool->sched, pool->sched.n_relieved + 1);
 		}
 	}
-	uint32_t n = inf_pool_n_spares_serving(pool);
+	uint32_t n = inf_pool_n_spares_used(pool);
 	inf_pool_unlock(pool);
 	start_spares(pool, n);
 	return pool->relief_ns;

@@ -72,7 +72,7 @@ void *inf_pool_thread_main(void *arg);
 /* Drop the lock after a change of the scheduler's state, and wake an idle worker that can take a request now. */
 void inf_pool_unlock(struct inf_pool *pool);
 /* Under the lock: how many spare workers may serve. */
-uint32_t inf_pool_n_spares_serving(const struct inf_pool *pool);
+uint32_t inf_pool_n_spares_used(const struct inf_pool *pool);
 /* Under the lock: @thread serves again, so that one spare worker less does. Nothing if none served in its place. */
 void inf_pool_come_back(struct inf_pool *pool, struct inf_pool_thread *thread);
 /* Under the lock: @item does not belong to this queue any more. */

@@ -159,9 +159,9 @@ void inf_sched_single_core(struct inf_sched *sched);
 /* So many items more may run, because as many of the running ones may not end for long. */
 void inf_sched_set_replaced(struct inf_sched *sched, uint32_t n_replaced);
 
-/* So many starved items more may run. An item starves if the items that run keep it out: none of them is its user's, of
- * the same class or a higher one, and not all of them are of a higher class. So a user gets one item more for each class,
- * and none while its long runs already have the workers. */
+/* So many starved items more may run. An item starves if the items that run keep it out: none of them is its user's,
+ * of the same class or a higher one, and not all of them are of a higher class. So a user gets one item more for each
+ * class, and none while its long runs already have the workers. */
 void inf_sched_set_relieved(struct inf_sched *sched, uint32_t n_relieved);
 /* Whether an item starves, unless a worker is free for it. */
 bool inf_sched_has_starved(const struct inf_sched *sched);

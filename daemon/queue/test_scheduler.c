@@ -300,8 +300,8 @@ static void submit_new(struct inf_sched *sched, struct inf_item *item, struct in
 	inf_sched_submit(sched, item, 0);
 }
 
-/* One user's long runs have both workers. Where the caller makes room, those get it who have nothing running beside, each
- * once for a class; who only waits behind his own runs, or in a class lower than all that runs, gets nothing. */
+/* One user's long runs have both workers. Where the caller makes room, users who have nothing running get it, each once
+ * for a class. A user who waits behind its own runs, or in a class lower than all that runs, gets nothing. */
 static void test_starved(void **state)
 {
 	const struct inf_sched_options options = { 2, true, AGE };

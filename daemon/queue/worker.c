@@ -197,7 +197,7 @@ static void work(struct inf_pool_thread *t)
 			inf_pool_unlock(pool);
 			continue;
 		}
-		bool may_take = et_list_is_empty(&t->tasks) && (!t->worker.is_spare || inf_pool_n_spares_serving(pool));
+		bool may_take = et_list_is_empty(&t->tasks) && (!t->worker.is_spare || inf_pool_n_spares_used(pool));
 		item = may_take ? inf_sched_take(&pool->sched, t->worker.index == 0, now_ns) : NULL;
 		t->item = item;
 		bool must_sleep = !item && !ran && !expired && et_list_is_empty(&t->tasks);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Runs that outlive their deadline or their client within one instruction: a kernel looks and stops; a call that does
- * not look is answered for, and a spare worker serves until it ends. Runs without a deadline go on; a spare worker serves
- * those whom they keep out. A plug-in's operator acts as such a call: it waits at a FIFO until the test opens the other
- * end. */
+ * not look is answered for, and a spare worker serves until it ends. Runs without a deadline go on; a spare worker
+ * serves those users whom they keep out. A plug-in's operator acts as such a call: it waits at a FIFO until the test
+ * opens the other end. */
 #include "tests/e2e/harness.h"
 #include "tests/support/make_program.h"
 

@@ -149,7 +149,7 @@ static void test_killed(void **state)
 	end();
 }
 
-/* A program in place of inferd-program-host: it waits at a FIFO, if there is a file "hold", and becomes the real one. */
+/* A script in place of inferd-program-host: it waits at a FIFO, if there is a file "hold", and becomes the real one. */
 static void make_slow_host(char *path, size_t room)
 {
 	char script[512], gate[160];
@@ -163,8 +163,8 @@ static void make_slow_host(char *path, size_t room)
 	assert_int_equal(mkfifo(gate, 0600), 0);
 }
 
-/* The process was killed, and does not come back for long. The only worker does not wait for it: requests of the program
- * are refused, and others of the same user are served. */
+/* The process was killed, and does not come back for long. The only worker does not wait for it: requests of the
+ * program are refused, and others of the same user are served. */
 static void test_slow_start(void **state)
 {
 	char config[256], host[128], path[128];

@@ -260,8 +260,8 @@ enum et_status et_plugin_load(struct et_model *model, uint64_t generation, uint6
 /* --- revive.c ---------------------------------------------------------------------------------------- */
 
 /* For a client's program, which a run needs: ET_OK with the host that has it. Else a thread starts a host and sends
- * INIT, and the call returns after some milliseconds: ET_E_BACKEND_CRASHED (not ready yet, or as et_plugin_ensure_host),
- * or what INIT failed with. The caller's Plan holds @model. */
+ * INIT, and the call returns after some milliseconds. ET_E_BACKEND_CRASHED: not ready yet, or as
+ * et_plugin_ensure_host; or what INIT failed with. The caller's Plan holds @model. */
 enum et_status et_plugin_revive(struct et_model *model, uint64_t *ret_generation, struct et_diag *diag);
 /* The backend is closing: wait for that thread. */
 void et_plugin_revive_end(struct et_backend *backend);
