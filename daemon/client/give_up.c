@@ -114,7 +114,10 @@ uint64_t inf_job_long_ns(const struct inf_model *model)
 
 void inf_jobs_relieve(const struct inf_context *context, struct inf_pool *pool)
 {
-	uint64_t next_ns = inf_pool_relieve(pool);
+	bool is_first = false;
+	uint64_t next_ns = inf_pool_relieve(pool, &is_first);
 	if (next_ns != UINT64_MAX)
 		context->events.expect_deadline(context->events.self, next_ns);
+	if (is_first) /* a model that waits for a worker may be READY without one */
+		context->events.notify(context->events.self);
 }

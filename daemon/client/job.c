@@ -752,8 +752,7 @@ uint64_t inf_jobs_expire(struct inf_context *context)
 		first_ns = next_ns < first_ns ? next_ns : first_ns;
 		next_ns = inf_job_give_up_overdue(context->queues.pools[i]);
 		first_ns = next_ns < first_ns ? next_ns : first_ns;
-		next_ns = inf_pool_relieve(context->queues.pools[i]);
-		first_ns = next_ns < first_ns ? next_ns : first_ns;
+		inf_jobs_relieve(context, context->queues.pools[i]);
 	}
 	return first_ns;
 }

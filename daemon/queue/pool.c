@@ -367,6 +367,7 @@ void inf_pool_post(struct inf_pool *pool, uint32_t worker, struct inf_task *task
 	pthread_mutex_lock(&pool->lock);
 	et_list_append(&t->tasks, &task->node);
 	atomic_store_explicit(&t->has_tasks, true, memory_order_relaxed);
+	atomic_fetch_add_explicit(&pool->n_tasks, 1, memory_order_relaxed);
 	et_list_remove(&t->idle);
 	inf_pool_unlock(pool);
 	inf_pool_thread_wake(t);
@@ -377,6 +378,7 @@ bool inf_pool_take_back(struct inf_pool *pool, uint32_t worker, struct inf_task 
 	struct inf_pool_thread *t = &pool->threads[worker];
 	pthread_mutex_lock(&pool->lock);
 	bool is_there = !et_list_is_empty(&task->node);
+	atomic_fetch_sub_explicit(&pool->n_tasks, is_there, memory_order_relaxed);
 	et_list_remove(&task->node);
 	atomic_store_explicit(&t->has_tasks, !et_list_is_empty(&t->tasks), memory_order_relaxed);
 	inf_pool_unlock(pool);
@@ -502,10 +504,21 @@ static bool will_serve(const struct inf_pool *pool)
 	return is_free && inf_sched_has_work(&pool->sched, true);
 }
 
-uint64_t inf_pool_relieve(struct inf_pool *pool)
+/* Under the lock: whether a task, such as preparing a model, waits, and no worker is there for one. */
+static bool do_tasks_wait(const struct inf_pool *pool)
+{
+	bool is_free = false;
+	for (uint32_t i = 0; i < pool->n_threads; i++)
+		is_free = is_free || (!pool->threads[i].item && !pool->threads[i].is_in_task);
+	return !is_free && !inf_pool_n_spares_used(pool) &&
+	       atomic_load_explicit(&pool->n_tasks, memory_order_relaxed) > 0;
+}
+
+uint64_t inf_pool_relieve(struct inf_pool *pool, bool *ret_is_first)
 {
 	struct inf_pool_thread *t = NULL;
-	if (!pool->n_spares || !inf_pool_is_waiting(pool)) {
+	if (!pool->n_spares ||
+		(!inf_pool_is_waiting(pool) && !atomic_load_explicit(&pool->n_tasks, memory_order_relaxed))) {
 		pool->relief_ns = 0;
 		return UINT64_MAX;
 	}
@@ -513,10 +526,12 @@ uint64_t inf_pool_relieve(struct inf_pool *pool)
 	if (pool->relief_ns > now_ns)
 		return pool->relief_ns;
 	pthread_mutex_lock(&pool->lock);
-	if (are_all_long(pool, now_ns, &t, &pool->relief_ns) && inf_sched_has_starved(&pool->sched)) {
+	if (are_all_long(pool, now_ns, &t, &pool->relief_ns) &&
+		(inf_sched_has_starved(&pool->sched) || do_tasks_wait(pool))) {
 		if (pool->sched.is_all_cores_running) {
 			inf_sched_single_core(&pool->sched);
 		} else if (t && inf_pool_n_spares_used(pool) < pool->n_spares && !will_serve(pool)) {
+			*ret_is_first = inf_pool_n_spares_used(pool) == 0;
 			t->is_relieved = true;
 			inf_sched_set_relieved(&pool->sched, pool->sched.n_relieved + 1);
 		}
@@ -525,6 +540,13 @@ uint64_t inf_pool_relieve(struct inf_pool *pool)
 	inf_pool_unlock(pool);
 	start_spares(pool, n);
 	return pool->relief_ns;
+}
+
+bool inf_pool_uses_spares(struct inf_pool *pool)
+{
+	struct inf_pool_stats stats;
+	inf_pool_stats(pool, &stats);
+	return stats.n_spares > 0;
 }
 
 bool inf_pool_is_waiting(const struct inf_pool *pool)

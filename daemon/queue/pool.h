@@ -117,9 +117,13 @@ uint64_t inf_pool_check_overdue(struct inf_pool *pool,
  * all spare workers serve. Loop thread only. */
 bool inf_pool_replace(struct inf_pool *pool, uint32_t worker, const struct inf_item *item);
 /* If a request starves (see inf_sched_set_relieved) because all workers that are busy have been in one instruction for
- * long, let a spare worker serve starved requests beside one of them, until that one comes back. Returns when to call
- * again; UINT64_MAX: not before a request has to wait. Costs a load if none waits. Loop thread only. */
-uint64_t inf_pool_relieve(struct inf_pool *pool);
+ * long, let a spare worker serve starved requests beside one of them, until that one comes back. The same if a task
+ * waits for such a worker: it is no spare worker's, but what it prepares can be used without it. *ret_is_first is set if
+ * no spare worker served before. Returns when to call again; UINT64_MAX: not before a request or a task waits. Costs
+ * two loads if none does. Loop thread only. */
+uint64_t inf_pool_relieve(struct inf_pool *pool, bool *ret_is_first);
+/* Whether a spare worker may serve. Any thread. */
+bool inf_pool_uses_spares(struct inf_pool *pool);
 /* Whether a request waits that could run; another thread may just have taken it. Any thread. */
 bool inf_pool_is_waiting(const struct inf_pool *pool);
 /* If a request has all cores, and has been in one instruction for longer than @after_ns while other requests wait, let

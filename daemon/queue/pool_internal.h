@@ -49,6 +49,7 @@ struct inf_pool {
 
 	_Atomic(uint32_t) n_waiting;  /* a copy of the scheduler's, for readers without the lock */
 	_Atomic(uint32_t) best_class; /* of the waiting requests; INF_N_CLASSES: none waits */
+	_Atomic(uint32_t) n_tasks;    /* posted, and not begun */
 	_Atomic(uint32_t) n_spinning;
 	uint32_t n_threads, n_spares;
 	uint32_t n_spare_threads;        /* started so far; this and the next one are the loop thread's */

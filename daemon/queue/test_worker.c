@@ -394,6 +394,7 @@ static void test_long_run_is_relieved(void **state)
 	struct inf_group groups[2];
 	struct inf_flow flows[2];
 	struct inf_pool *pool;
+	bool is_first = false;
 	struct et_diag diag = { 0 };
 	assert_int_equal(inf_pool_new(&pool, &options, &events, &diag), 0);
 	for (int i = 0; i < 2; i++) {
@@ -410,7 +411,8 @@ static void test_long_run_is_relieved(void **state)
 	atomic_store(&victim.may_end, true);
 	inf_pool_submit(pool, &victim.item);
 	for (int i = 0; i < 3; i++)
-		assert_true(inf_pool_relieve(pool) != UINT64_MAX);
+		assert_true(inf_pool_relieve(pool, &is_first) != UINT64_MAX);
+	assert_false(is_first);
 	assert_int_equal(n_spares(pool), 0);
 	assert_int_equal(inf_pool_threads_bytes(pool), 100);
 	atomic_store(&hog[0].may_end, true);
@@ -425,10 +427,10 @@ static void test_long_run_is_relieved(void **state)
 	inf_pool_submit(pool, &victim.item);
 	inf_pool_submit(pool, &hog[0].item);
 	while (atomic_load(&victim.n_ended) < 2) {
-		inf_pool_relieve(pool);
+		inf_pool_relieve(pool, &is_first);
 		sched_yield();
 	}
-	assert_true(victim.was_spare);
+	assert_true(victim.was_spare && is_first);
 	assert_int_equal(n_spares(pool), 1);
 	assert_int_equal(inf_pool_threads_bytes(pool), 200); /* what the spare worker makes counts, too */
 	assert_int_equal(atomic_load(&hog[0].n_ended), 1);

@@ -124,6 +124,7 @@ static void run_task(struct inf_pool *pool, struct inf_pool_thread *t)
 {
 	struct inf_task *task = ET_CONTAINER_OF(t->tasks.next, struct inf_task, node);
 	et_list_remove(&task->node);
+	atomic_fetch_sub_explicit(&pool->n_tasks, 1, memory_order_relaxed);
 	atomic_store_explicit(&t->has_tasks, !et_list_is_empty(&t->tasks), memory_order_relaxed);
 	if (t->worker.index == 0)
 		pool->sched.options.has_all_cores = false;

@@ -305,6 +305,7 @@ static void test_users(void **state)
 		skip();
 	}
 	start(&e);
+	assert_true(e2e_put_file(&e, "later.pte", TEST_MODELS "/efficientnet_lite0_int8.pte"));
 	assert_int_equal(chmod(e.dir, 0755), 0);
 	struct inferd *other = e2e_connect(&e);
 	struct inferd_binding *quick = e2e_bind(other, "double", NULL), *vision = e2e_bind(other, "vision", NULL);
@@ -314,6 +315,8 @@ static void test_users(void **state)
 		hogs[i] = connect_as(&e, HOG - i);
 		send_long(hogs[i], N_HOGS, INF_INTERACTIVE);
 		e2e_until_jobs(&e, 2 + i, (i + 1) * N_HOGS - 2 - i);
+		if (i == 0) /* no worker can prepare it */
+			assert_int_equal(inferd_infer(e2e_bind(other, "later", NULL), NULL), 0);
 		expect_service(quick, vision);
 		n_spares = i + 1; /* the last one for him, and one for each user who fills one with a long run */
 		e2e_until(&e, has_spares, &n_spares);
