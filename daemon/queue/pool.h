@@ -118,7 +118,7 @@ uint64_t inf_pool_check_overdue(struct inf_pool *pool,
 bool inf_pool_replace(struct inf_pool *pool, uint32_t worker, const struct inf_item *item);
 /* If a request starves (see inf_sched_set_relieved) because all workers that are busy have been in one instruction for
  * long, let a spare worker serve starved requests beside one of them, until that one comes back. The same if a task
- * waits for such a worker: it is no spare worker's, but what it prepares can be used without it. *ret_is_first is set if
+ * waits for such a worker: a spare one does not do it, but needs nothing that it prepares. *ret_is_first is set if
  * no spare worker served before. Returns when to call again; UINT64_MAX: not before a request or a task waits. Costs
  * two loads if none does. Loop thread only. */
 uint64_t inf_pool_relieve(struct inf_pool *pool, bool *ret_is_first);
