@@ -214,6 +214,7 @@ struct inf_queue_status {
 	uint64_t busy_ns;
 	uint64_t completed;
 	uint32_t stuck;
+	uint32_t spares;
 };
 struct inf_host_status {
 	const char *backend;

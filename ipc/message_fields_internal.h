@@ -348,6 +348,7 @@ static const struct field queue_status_fields[] = {
 	NUMBER(busy_ns),
 	NUMBER(completed),
 	NUMBER(stuck),
+	NUMBER(spares),
 };
 SHAPE(queue_status, queue_status);
 #undef OURS

@@ -236,7 +236,7 @@ static void replies_come_back(void **state)
 	};
 	static const struct inf_program_status programs[] = { { "a", "1", "b", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "why" } };
 	static const struct inf_client_status clients[] = { { 1, 2, 3, "c", 4, 5, 6, 7, 8 } };
-	static const struct inf_queue_status queues[] = { { "cpu", 1, 2, 3, 4, 5, 6 } };
+	static const struct inf_queue_status queues[] = { { "cpu", 1, 2, 3, 4, 5, 6, 7 } };
 	static const struct inf_host_status hosts[] = { { "npu", true, 1, 2, 3, 4, 5, 6, "fell" } };
 	static const struct inf_limit_status limits[] = { { "fds", 1, 2 }, { "bytes", 3, 4 } };
 	static const struct inf_user_status users[] = { { 7, 3, "batch", 2, limits } };
@@ -284,6 +284,7 @@ static void replies_come_back(void **state)
 	assert_int_equal(back.server_status.clients[0].in_flight, 8);
 	assert_int_equal(back.server_status.queues[0].completed, 5);
 	assert_int_equal(back.server_status.queues[0].stuck, 6);
+	assert_int_equal(back.server_status.queues[0].spares, 7);
 	assert_string_equal(back.server_status.warnings[2], "three");
 	REPLY(INF_REPLY_METHOD_OPENED, 6, .method_opened = { 1, 2, tensors, 1, tensors, "1", "x", true });
 	assert_true(back.method_opened.inputs[0].dynamic && back.method_opened.inputs[0].scalar);

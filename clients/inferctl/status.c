@@ -71,10 +71,11 @@ static int print_json(const struct inf_server_status *s)
 	for (size_t i = 0; i < s->n_queues; i++) {
 		const struct inf_queue_status *q = &s->queues[i];
 		json_array_append_new(queues,
-			json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "name", q->name, "workers",
+			json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", q->name, "workers",
 				(json_int_t)q->workers, "running", (json_int_t)q->running, "waiting",
 				(json_int_t)q->waiting, "busy_ns", (json_int_t)q->busy_ns, "completed",
-				(json_int_t)q->completed, "stuck", (json_int_t)q->stuck));
+				(json_int_t)q->completed, "stuck", (json_int_t)q->stuck, "spares",
+				(json_int_t)q->spares));
 	}
 	for (size_t i = 0; i < s->n_hosts; i++) {
 		const struct inf_host_status *h = &s->hosts[i];
@@ -200,16 +201,18 @@ static void print_users(const struct ctl *ctl, const struct inf_server_status *s
 
 static void print_queues(const struct ctl *ctl, const struct inf_server_status *s)
 {
-	static const char *const headings[] = { "queue", "workers", "running", "waiting", "completed", "busy" };
+	static const char *const headings[] = { "queue", "workers", "spares", "running", "waiting", "completed",
+		"busy" };
 	struct ctl_table table;
 	print_heading(ctl, s->n_queues, "queue", "queues");
-	ctl_table_init(&table, "lrrrrr");
+	ctl_table_init(&table, "lrrrrrr");
 	for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++)
 		ctl_table_cell(&table, "%s", headings[i]);
 	for (size_t i = 0; i < s->n_queues; i++) {
 		const struct inf_queue_status *q = &s->queues[i];
 		ctl_table_cell(&table, "%s", q->name);
 		ctl_table_cell(&table, "%" PRIu32, q->workers);
+		ctl_table_cell(&table, "%" PRIu32, q->spares);
 		ctl_table_cell(&table, "%" PRIu32, q->running);
 		ctl_table_cell(&table, "%" PRIu32, q->waiting);
 		ctl_table_cell(&table, "%" PRIu64, q->completed);

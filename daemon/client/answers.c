@@ -299,7 +299,8 @@ static bool list_queues(const struct inf_context *context, struct et_pool *pool,
 		struct inf_pool_stats stats;
 		inf_pool_stats(queue, &stats);
 		queues[i] = (struct inf_queue_status){ name, inf_pool_n_workers(queue), stats.n_running,
-			stats.n_waiting, stats.busy_ns, stats.n_completed, inf_stuck_count(&context->stuck, i) };
+			stats.n_waiting, stats.busy_ns, stats.n_completed, inf_stuck_count(&context->stuck, i),
+			stats.n_spares };
 	}
 	status->queues = queues;
 	status->n_queues = context->queues.n;

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Jobs that are answered while a worker is still in their run.
+/* Jobs that are answered while a worker is still in their run, and workers that are long in one instruction.
  *
  * A worker that is in one long call of a delegate cannot answer. The loop thread does it in its place: some
  * milliseconds after the deadline or the cancellation, or after `stall` (daemon/loop/stall_watchdog.c). In the first
  * case a spare worker serves in the worker's place, and other requests of the model go on. In the second one something
  * is wrong with the model, and no other request of it begins.
+ *
+ * A run without a deadline is not answered for: it may take as long as its user likes. While it is in one long
+ * instruction, a spare worker serves requests that would starve (inf_pool_relieve).
  *
  * What must always be true: `answer` decides between the worker and the loop thread. What the run uses (binding,
  * regions, frame, charges) stays until the worker comes back, and a stateful Method's next request waits for that. */
@@ -94,4 +97,27 @@ uint64_t inf_job_give_up_overdue(struct inf_pool *pool)
 		inf_binding_drop(overdue.items[i].binding);
 	}
 	return overdue.n == MAX_OVERDUE ? 0 : next_ns;
+}
+
+enum { LONG_NS = 20 * 1000 * 1000, MOST_LONG_NS = 100 * 1000 * 1000 };
+
+/* A model of the administrator's may take twice as long as it usually does, up to the slice after which a run yields
+ * between two instructions (worker.c): where users share a busy machine, spare workers would only take its cores from
+ * the others. A client may make its program's runs as long as it likes, so its past says nothing. */
+uint64_t inf_job_long_ns(const struct inf_model *model)
+{
+	uint64_t guess_ns = atomic_load_explicit(&model->stats.guess_ns, memory_order_relaxed);
+	if (model->is_uploaded || guess_ns < LONG_NS / 2)
+		return LONG_NS;
+	return guess_ns < MOST_LONG_NS / 2 ? 2 * guess_ns : MOST_LONG_NS;
+}
+
+void inf_jobs_relieve(const struct inf_context *context, struct inf_pool *pool)
+{
+	bool is_first = false;
+	uint64_t next_ns = inf_pool_relieve(pool, &is_first);
+	if (next_ns != UINT64_MAX)
+		context->events.expect_deadline(context->events.self, next_ns);
+	if (is_first) /* a model that waits for a worker may be READY without one */
+		context->events.notify(context->events.self);
 }

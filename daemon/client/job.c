@@ -453,8 +453,13 @@ static void job_finished(void *self, struct inf_item *item, struct inf_worker *w
 static void job_left(void *self, struct inf_item *item, struct inf_worker *worker)
 {
 	struct inf_binding *b = inf_job_binding(item);
-	if (set_state(b, INF_JOB_QUEUED))
-		submit_to(b, b->job.run.queue, false);
+	struct inf_context *context = b->session->context;
+	struct inf_pool *pool = pool_of(context, b->job.run.queue);
+	if (!set_state(b, INF_JOB_QUEUED))
+		return;
+	submit_to(b, b->job.run.queue, false);
+	if (inf_pool_is_waiting(pool)) /* the loop looks whether it starves */
+		context->events.notify(context->events.self);
 }
 
 /* End a job that was taken out of a queue, before its run or between two of its segments. */
@@ -637,6 +642,7 @@ static void make_ready(struct inf_binding *b, uint64_t id, enum inf_class priori
 	job->item.deadline_ns = deadline_ns;
 	job->item.overdue_ns = deadline_ns ? overdue_after(deadline_ns) : 0;
 	job->item.cost_ns = atomic_load_explicit(&model->stats.guess_ns, memory_order_relaxed);
+	job->item.long_ns = inf_job_long_ns(model);
 	struct inf_width *width = inf_widths_find(&model->widths, n_input_bytes(b));
 	job->width = model->widths.last;
 	job->item.prefers_single_core = !inf_pool_has_all_cores(cpu) ||
@@ -694,6 +700,7 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 			inf_run_stats_is_quick(&method->first->model->stats));
 	if (deadline_ns && inf_job_is_busy(job))
 		method->context->events.expect_deadline(method->context->events.self, deadline_ns);
+	inf_jobs_relieve(method->context, pool_of(method->context, *home_of(b)));
 	return INF_OK;
 }
 
@@ -745,6 +752,7 @@ uint64_t inf_jobs_expire(struct inf_context *context)
 		first_ns = next_ns < first_ns ? next_ns : first_ns;
 		next_ns = inf_job_give_up_overdue(context->queues.pools[i]);
 		first_ns = next_ns < first_ns ? next_ns : first_ns;
+		inf_jobs_relieve(context, context->queues.pools[i]);
 	}
 	return first_ns;
 }

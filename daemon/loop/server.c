@@ -13,6 +13,7 @@
 
 #include "daemon/base/text.h"
 #include "daemon/client/binding.h"
+#include "daemon/client/give_up.h"
 #include "daemon/client/method.h"
 #include "daemon/client/requests.h"
 #include "daemon/loop/notify.h"
@@ -135,6 +136,8 @@ static void on_async(uv_async_t *handle)
 		inf_fallback_check(&server->context.fallback);
 	inf_requests_move_idle(&server->context);
 	inf_repository_poll(server->context.repository);
+	for (uint32_t i = 0; i < server->context.queues.n; i++)
+		inf_jobs_relieve(&server->context, server->context.queues.pools[i]);
 	free_deferred(server);
 	if (server->context.is_draining)
 		end_if_drained(server);
@@ -371,7 +374,7 @@ static int start_queues(struct inf_server *server, struct et_diag *diag)
 		.queue = { .kind = ET_QUEUE_CPU },
 		.n_workers = config->workers ? config->workers : n_cores,
 		.has_all_cores = n_cores > 1,
-		.n_spares = config->workers ? config->workers : n_cores,
+		.n_spares = inf_pool_n_spares_for(config->workers ? config->workers : n_cores),
 		.age_ns = config->age_ns,
 		.spin_ns = n_cores >= SPIN_MIN_CORES ? config->spin_ns : 0,
 		.registry = registry,

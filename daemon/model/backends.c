@@ -8,6 +8,7 @@
 #include "daemon/model/backends.h"
 
 #include "daemon/base/text.h"
+#include "daemon/queue/pool.h"
 #include "delegates/delegates.h"
 #include "delegates/direct/direct.h"
 #include "delegates/plugin/proxy/plugin.h"
@@ -153,10 +154,11 @@ static size_t open_programs(struct inf_backends *backends, size_t index)
 		inf_text(keys[i], sizeof(keys[i]), "xnnpack.%s", section->options[i].key);
 		options[i] = (struct et_plugin_option){ keys[i], section->options[i].value };
 	}
-	/* the workers, as many spare ones, and the threads over all cores */
+	/* the workers, the spare ones, and the threads over all cores */
 	uint32_t workers = backends->config->workers ? backends->config->workers
 						     : (uint32_t)sysconf(_SC_NPROCESSORS_CONF);
-	inf_text(n_workers, sizeof(n_workers), "%u", workers < 250 ? 2 * workers + 2 : 512);
+	inf_text(n_workers, sizeof(n_workers), "%u",
+		workers < 128 ? workers + inf_pool_n_spares_for(workers) + 1 : 512);
 	options[n++] = (struct et_plugin_option){ "workers", n_workers };
 	struct et_plugin_config config = {
 		.name = "programs",

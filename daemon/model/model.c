@@ -3,7 +3,7 @@
  *
  * A worker makes and releases the instances of its own threads, in one task each, which tells the loop when it
  * ends. READY waits for one worker of each queue only: the other workers may be in a run that takes long or never
- * ends.
+ * ends. It waits for none where spare workers serve, since all workers may be in such runs.
  *
  * Instances are made by one worker after the other, so that the memory of each is known and has been found to fit
  * before the next one is made. All workers get their task; the first that comes to it becomes the maker, and the
@@ -271,6 +271,7 @@ static void post_tasks(struct inf_model *s, enum inf_model_task_kind kind)
 			else /* it touches nothing of the worker's thread, which may be busy for long */
 				run_task(task, worker);
 		}
+	s->events->notify(s->events->notify_self); /* the loop looks whether the workers come to it */
 }
 
 /* Post the tasks again that came back because another worker made its instances. False: there are none. */
@@ -436,7 +437,9 @@ static enum progress check_tasks(struct inf_model *s)
 			inf_text(s->reason, sizeof(s->reason), "%s", reason_of(failed));
 			return PROGRESS_FAILED;
 		}
-		is_enough = is_enough && (!n_needed || n_ready);
+		/* workers that are long in one instruction prepare it later, and a spare one prepares itself */
+		is_enough = is_enough &&
+			    (!n_needed || n_ready || (n_open && !failed && inf_pool_uses_spares(s->queues->pools[q])));
 	}
 	if (!is_enough)
 		return PROGRESS_WAIT;

@@ -42,13 +42,27 @@ static struct inf_pool_thread *pick_idle(struct inf_pool *pool)
 	bool is_for_any = inf_sched_has_work(&pool->sched, false);
 	if (is_for_any && !et_list_is_empty(&pool->idle))
 		t = ET_CONTAINER_OF(pool->idle.next, struct inf_pool_thread, idle);
-	else if (is_for_any && pool->sched.n_replaced && !et_list_is_empty(&pool->idle_spares))
+	else if (is_for_any && inf_pool_n_spares_used(pool) && !et_list_is_empty(&pool->idle_spares))
 		t = ET_CONTAINER_OF(pool->idle_spares.next, struct inf_pool_thread, idle);
 	else if (!et_list_is_empty(&first->idle))
 		t = first;
 	if (t)
 		et_list_remove(&t->idle);
 	return t;
+}
+
+uint32_t inf_pool_n_spares_used(const struct inf_pool *pool)
+{
+	return pool->sched.n_replaced + pool->sched.n_relieved;
+}
+
+void inf_pool_come_back(struct inf_pool *pool, struct inf_pool_thread *t)
+{
+	if (t->is_replaced)
+		inf_sched_set_replaced(&pool->sched, pool->sched.n_replaced - 1);
+	if (t->is_relieved)
+		inf_sched_set_relieved(&pool->sched, pool->sched.n_relieved - 1);
+	t->is_replaced = t->is_relieved = false;
 }
 
 void inf_pool_unlock(struct inf_pool *pool)
@@ -353,6 +367,7 @@ void inf_pool_post(struct inf_pool *pool, uint32_t worker, struct inf_task *task
 	pthread_mutex_lock(&pool->lock);
 	et_list_append(&t->tasks, &task->node);
 	atomic_store_explicit(&t->has_tasks, true, memory_order_relaxed);
+	atomic_fetch_add_explicit(&pool->n_tasks, 1, memory_order_relaxed);
 	et_list_remove(&t->idle);
 	inf_pool_unlock(pool);
 	inf_pool_thread_wake(t);
@@ -363,6 +378,7 @@ bool inf_pool_take_back(struct inf_pool *pool, uint32_t worker, struct inf_task 
 	struct inf_pool_thread *t = &pool->threads[worker];
 	pthread_mutex_lock(&pool->lock);
 	bool is_there = !et_list_is_empty(&task->node);
+	atomic_fetch_sub_explicit(&pool->n_tasks, is_there, memory_order_relaxed);
 	et_list_remove(&task->node);
 	atomic_store_explicit(&t->has_tasks, !et_list_is_empty(&t->tasks), memory_order_relaxed);
 	inf_pool_unlock(pool);
@@ -373,7 +389,7 @@ void inf_pool_stats(struct inf_pool *pool, struct inf_pool_stats *ret_stats)
 {
 	pthread_mutex_lock(&pool->lock);
 	*ret_stats = (struct inf_pool_stats){ pool->sched.n_running, pool->sched.n_waiting + pool->sched.n_blocked,
-		pool->busy_ns, pool->n_completed };
+		inf_pool_n_spares_used(pool), pool->busy_ns, pool->n_completed };
 	pthread_mutex_unlock(&pool->lock);
 }
 
@@ -420,32 +436,122 @@ uint64_t inf_pool_check_overdue(struct inf_pool *pool,
 	return next_ns;
 }
 
+/* Start the threads of the first @n spare workers. Without a thread, or with one that could not make its thread sets,
+ * the queue goes on with what it has. */
+static void start_spares(struct inf_pool *pool, uint32_t n)
+{
+	while (pool->n_spare_threads < n && start_thread(&pool->threads[pool->n_threads + pool->n_spare_threads]) == 0)
+		pool->n_spare_threads++;
+}
+
 bool inf_pool_replace(struct inf_pool *pool, uint32_t worker, const struct inf_item *item)
 {
 	struct inf_pool_thread *t = &pool->threads[worker];
 	pthread_mutex_lock(&pool->lock);
-	uint32_t n_replaced = pool->sched.n_replaced + 1;
-	bool is_possible = t->item == item && !t->is_replaced && n_replaced <= pool->n_spares;
+	bool is_possible = t->item == item && !t->is_replaced && pool->n_spares &&
+			   pool->sched.n_replaced < pool->n_threads &&
+			   (t->is_relieved || inf_pool_n_spares_used(pool) < pool->n_spares);
 	if (is_possible) {
+		inf_pool_come_back(pool, t); /* if it was relieved */
 		t->is_replaced = true;
-		inf_sched_set_replaced(&pool->sched, n_replaced);
+		inf_sched_set_replaced(&pool->sched, pool->sched.n_replaced + 1);
 		if (item->is_all_cores)
 			inf_sched_single_core(&pool->sched);
 	}
+	uint32_t n = inf_pool_n_spares_used(pool);
 	inf_pool_unlock(pool);
-	/* without a thread, or with one that could not make its thread sets, the queue goes on with what it has */
-	if (is_possible && n_replaced > pool->n_spare_threads &&
-		start_thread(&pool->threads[pool->n_threads + pool->n_spare_threads]) == 0)
-		pool->n_spare_threads++;
+	start_spares(pool, n);
 	return is_possible;
 }
 
-uint32_t inf_pool_n_replaced(struct inf_pool *pool)
+enum {
+	TASK_LONG_NS = 20 * 1000 * 1000,
+	LOOK_NS = 20 * 1000 * 1000, /* between two looks while requests wait */
+};
+
+/* Under the lock: whether all busy threads have been in one instruction for long, and *ret_next_ns, when they may have
+ * been. Charges the requests for the time that they had. *ret_thread: one that is not relieved or replaced, or NULL. */
+static bool are_all_long(struct inf_pool *pool, uint64_t now_ns, struct inf_pool_thread **ret_thread,
+	uint64_t *ret_next_ns)
 {
+	uint64_t all_long_ns = 0;
+	for (uint32_t i = 0; i < pool->n_threads + pool->n_spares; i++) {
+		struct inf_pool_thread *t = &pool->threads[i];
+		uint64_t since_ns = busy_since(t, now_ns);
+		if (!t->item && !t->is_in_task)
+			continue;
+		uint64_t long_ns = (since_ns ? since_ns : now_ns) + (t->item ? t->item->long_ns : TASK_LONG_NS);
+		if (long_ns > all_long_ns)
+			all_long_ns = long_ns;
+		if (!t->is_replaced && !t->is_relieved)
+			*ret_thread = t;
+		uint64_t began_ns = atomic_load_explicit(&t->busy_since_ns, memory_order_relaxed);
+		if (t->item && long_ns <= now_ns && began_ns && began_ns < now_ns)
+			inf_sched_charge_running(t->item, now_ns - began_ns);
+	}
+	*ret_next_ns = all_long_ns > now_ns && all_long_ns < now_ns + LOOK_NS ? all_long_ns : now_ns + LOOK_NS;
+	return all_long_ns <= now_ns;
+}
+
+/* Under the lock: whether a worker will take a starved request soon, perhaps one whose thread is just starting. */
+static bool will_serve(const struct inf_pool *pool)
+{
+	bool is_free = false;
+	for (uint32_t i = 0; i < pool->n_threads + pool->n_spare_threads; i++) {
+		const struct inf_pool_thread *t = &pool->threads[i];
+		is_free = is_free || (!t->item && !t->is_in_task && !t->has_failed);
+	}
+	return is_free && inf_sched_has_work(&pool->sched, true);
+}
+
+/* Under the lock: whether a task, such as preparing a model, waits, and no worker is there for one. */
+static bool do_tasks_wait(const struct inf_pool *pool)
+{
+	bool is_free = false;
+	for (uint32_t i = 0; i < pool->n_threads; i++)
+		is_free = is_free || (!pool->threads[i].item && !pool->threads[i].is_in_task);
+	return !is_free && !inf_pool_n_spares_used(pool) &&
+	       atomic_load_explicit(&pool->n_tasks, memory_order_relaxed) > 0;
+}
+
+uint64_t inf_pool_relieve(struct inf_pool *pool, bool *ret_is_first)
+{
+	struct inf_pool_thread *t = NULL;
+	if (!pool->n_spares ||
+		(!inf_pool_is_waiting(pool) && !atomic_load_explicit(&pool->n_tasks, memory_order_relaxed))) {
+		pool->relief_ns = 0;
+		return UINT64_MAX;
+	}
+	uint64_t now_ns = et_platform_now_ns(NULL);
+	if (pool->relief_ns > now_ns)
+		return pool->relief_ns;
 	pthread_mutex_lock(&pool->lock);
-	uint32_t n = pool->sched.n_replaced;
-	pthread_mutex_unlock(&pool->lock);
-	return n;
+	if (are_all_long(pool, now_ns, &t, &pool->relief_ns) &&
+		(inf_sched_has_starved(&pool->sched) || do_tasks_wait(pool))) {
+		if (pool->sched.is_all_cores_running) {
+			inf_sched_single_core(&pool->sched);
+		} else if (t && inf_pool_n_spares_used(pool) < pool->n_spares && !will_serve(pool)) {
+			*ret_is_first = inf_pool_n_spares_used(pool) == 0;
+			t->is_relieved = true;
+			inf_sched_set_relieved(&pool->sched, pool->sched.n_relieved + 1);
+		}
+	}
+	uint32_t n = inf_pool_n_spares_used(pool);
+	inf_pool_unlock(pool);
+	start_spares(pool, n);
+	return pool->relief_ns;
+}
+
+bool inf_pool_uses_spares(struct inf_pool *pool)
+{
+	struct inf_pool_stats stats;
+	inf_pool_stats(pool, &stats);
+	return stats.n_spares > 0;
+}
+
+bool inf_pool_is_waiting(const struct inf_pool *pool)
+{
+	return atomic_load_explicit(&pool->n_waiting, memory_order_relaxed) > 0;
 }
 
 void inf_pool_share_cores(struct inf_pool *pool, uint64_t after_ns)

@@ -33,7 +33,7 @@ struct inf_pool_options {
 	struct et_queue_id queue;
 	uint32_t first_worker; /* the worker_index of its first thread set in a Plan */
 	uint32_t n_workers;
-	uint32_t n_spares;  /* how many workers can be replaced at a time, see inf_pool_replace */
+	uint32_t n_spares;  /* how many workers can be replaced and relieved at a time: at least n_workers, or none */
 	bool has_all_cores; /* the first worker has a thread set over all cores */
 	uint64_t age_ns;    /* a request that waited this long goes next, whatever its priority: see inf_sched_take */
 	uint64_t spin_ns;   /* how long an idle worker polls for more work before it sleeps */
@@ -41,6 +41,13 @@ struct inf_pool_options {
 	const struct et_log *log;
 	const struct et_allocator *allocator;
 };
+
+/* How many spare workers a queue with so many workers has: one for each worker that is replaced, and as many and
+ * three more to relieve workers, so that several users with long runs leave one on a small machine, too. */
+static inline uint32_t inf_pool_n_spares_for(uint32_t n_workers)
+{
+	return 2 * n_workers + 3;
+}
 
 /* Start the threads and make their thread sets. The registry, log and allocator must outlive the pool.
  * 0, or negative errno with a sentence in @diag. */
@@ -86,8 +93,12 @@ void inf_pool_post(struct inf_pool *pool, uint32_t worker, struct inf_task *task
  * it. Loop thread only. */
 bool inf_pool_take_back(struct inf_pool *pool, uint32_t worker, struct inf_task *task);
 
+/* Memory, in bytes, that the instances on all its workers, the spare ones too, use now. Any thread. */
+uint64_t inf_pool_threads_bytes(const struct inf_pool *pool);
+
 struct inf_pool_stats {
 	uint32_t n_running, n_waiting;
+	uint32_t n_spares; /* workers in whose places spare ones serve */
 	uint64_t busy_ns, n_completed;
 };
 void inf_pool_stats(struct inf_pool *pool, struct inf_pool_stats *ret_stats);
@@ -102,11 +113,19 @@ void inf_pool_check(struct inf_pool *pool,
 uint64_t inf_pool_check_overdue(struct inf_pool *pool,
 	void (*look)(void *self, struct inf_item *item, uint32_t worker, uint64_t since_ns), void *self);
 /* Let a spare worker serve in the place of @worker until that has come back from @item. The spare worker's thread is
- * started when it is needed first. False: @worker has come back already, or all spare workers serve. Loop thread
- * only. */
+ * started when it is needed first. False: @worker has come back already, as many workers are replaced as there are, or
+ * all spare workers serve. Loop thread only. */
 bool inf_pool_replace(struct inf_pool *pool, uint32_t worker, const struct inf_item *item);
-/* Workers that are replaced now. Any thread. */
-uint32_t inf_pool_n_replaced(struct inf_pool *pool);
+/* If a request starves (see inf_sched_set_relieved) because all workers that are busy have been in one instruction for
+ * long, let a spare worker serve starved requests beside one of them, until that one comes back. The same if a task
+ * waits for such a worker: a spare one does not do it, but needs nothing that it prepares. *ret_is_first is set if
+ * no spare worker served before. Returns when to call again; UINT64_MAX: not before a request or a task waits. Costs
+ * two loads if none does. Loop thread only. */
+uint64_t inf_pool_relieve(struct inf_pool *pool, bool *ret_is_first);
+/* Whether a spare worker may serve. Any thread. */
+bool inf_pool_uses_spares(struct inf_pool *pool);
+/* Whether a request waits that could run; another thread may just have taken it. Any thread. */
+bool inf_pool_is_waiting(const struct inf_pool *pool);
 /* If a request has all cores, and has been in one instruction for longer than @after_ns while other requests wait, let
  * these start beside it. Loop thread only, after inf_pool_check. */
 void inf_pool_share_cores(struct inf_pool *pool, uint64_t after_ns);

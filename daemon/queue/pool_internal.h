@@ -21,11 +21,15 @@ struct inf_pool_thread {
 	uint64_t seen_ns;
 	struct inf_item *item; /* the request that it runs; this and the next two under the lock */
 	bool is_in_task;
-	bool is_replaced; /* a spare worker serves in its place; under the lock */
-	bool is_lent;     /* the loop thread runs a request on its thread sets */
+	bool has_failed; /* it could not make its thread sets, and has ended; under the lock */
+	/* A spare worker serves in its place: for any request, or for starved ones only. At most one of them is set;
+	 * both under the lock. */
+	bool is_replaced, is_relieved;
+	bool is_lent; /* the loop thread runs a request on its thread sets */
 	struct et_pool scratch;
 	pthread_t id;
 	bool has_thread;
+	_Atomic(bool) has_thread_sets;
 	struct et_diag diag;
 };
 
@@ -45,9 +49,11 @@ struct inf_pool {
 
 	_Atomic(uint32_t) n_waiting;  /* a copy of the scheduler's, for readers without the lock */
 	_Atomic(uint32_t) best_class; /* of the waiting requests; INF_N_CLASSES: none waits */
+	_Atomic(uint32_t) n_tasks;    /* posted, and not begun */
 	_Atomic(uint32_t) n_spinning;
 	uint32_t n_threads, n_spares;
-	uint32_t n_spare_threads;        /* started so far; the loop thread's */
+	uint32_t n_spare_threads;        /* started so far; this and the next one are the loop thread's */
+	uint64_t relief_ns;              /* when inf_pool_relieve looks again; 0: at its next call */
 	struct inf_pool_thread *threads; /* the spare ones last */
 
 	/* The loop thread's, in inf_pool_submit_quick: it borrows an idle worker's thread sets. */
@@ -66,6 +72,10 @@ void *inf_pool_thread_main(void *arg);
 
 /* Drop the lock after a change of the scheduler's state, and wake an idle worker that can take a request now. */
 void inf_pool_unlock(struct inf_pool *pool);
+/* Under the lock: how many spare workers may serve. */
+uint32_t inf_pool_n_spares_used(const struct inf_pool *pool);
+/* Under the lock: @thread serves again, so that one spare worker less does. Nothing if none served in its place. */
+void inf_pool_come_back(struct inf_pool *pool, struct inf_pool_thread *thread);
 /* Under the lock: @item does not belong to this queue any more. */
 void inf_pool_disown(struct inf_item *item);
 /* Under the lock: end a segment of @item, which had its cores for @used_ns and is charged for @charged_ns. */

@@ -25,8 +25,7 @@ uint64_t inf_queues_threads_bytes(const struct inf_queues *queues)
 {
 	uint64_t n = 0;
 	for (uint32_t i = 0; i < queues->n; i++)
-		for (uint32_t w = 0; w < inf_pool_n_workers(queues->pools[i]); w++)
-			n += inf_worker_threads_bytes(inf_pool_worker(queues->pools[i], w));
+		n += inf_pool_threads_bytes(queues->pools[i]);
 	return n;
 }
 

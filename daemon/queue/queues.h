@@ -14,7 +14,7 @@ struct inf_queues {
 /* The workers of all queues, and the worker_index values of a Plan that they use. */
 uint32_t inf_queues_n_workers(const struct inf_queues *queues);
 uint32_t inf_queues_n_plan_workers(const struct inf_queues *queues);
-/* Memory, in bytes, that the instances on all workers use now, with what they share. */
+/* Memory, in bytes, that the instances on all workers, the spare ones too, use now, with what they share. */
 uint64_t inf_queues_threads_bytes(const struct inf_queues *queues);
 /* The index of @queue, or -1: there is no such queue. */
 int inf_queues_find(const struct inf_queues *queues, struct et_queue_id queue);

@@ -21,6 +21,10 @@
  * too long. The bound follows by counting (scheduler.h), the other turns keep the order of priority under any
  * overload, and the time is charged as usual, so that shares do not change.
  *
+ * Long runs: an item may stay in one instruction for long, and hold its worker. Where such runs have all workers, so
+ * many starved items more may run (inf_sched_set_relieved), and no others, so a user can't fill the room that his own
+ * runs take from others. When a run has ended, nothing more starts until as many run as there are workers.
+ *
  * All cores: an item that gains from them runs on all cores, but only while it is alone. It is then given to the
  * worker that owns the thread set over all cores, and nothing else starts until it leaves, so a core is never given
  * twice. The exception is an item that does not end its instruction: then (inf_sched_single_core) others start
@@ -279,18 +283,35 @@ static struct inf_group_class *group_at(const struct et_list_node *node)
 	return ET_CONTAINER_OF(node, struct inf_group_class, node);
 }
 
-/* The same for a class and its groups; NULL: no item waits in it. */
-static struct inf_item *first_of_class(const struct et_list_node *groups)
+/* Whether @item's user has an item running of the same class or a higher one. */
+static bool runs_beside(const struct inf_item *item)
+{
+	for (uint32_t c = 0; c <= (uint32_t)item->priority_class; c++)
+		if (item->flow->group->classes[c].use.n_running)
+			return true;
+	return false;
+}
+
+/* The same for a class and its groups, with @is_starving for those groups only that have nothing running beside; NULL:
+ * no item waits in them. */
+static struct inf_item *first_of_class(const struct et_list_node *groups, bool is_starving)
 {
 	struct inf_item *best = NULL;
 	const struct et_list_node *node;
 	uint64_t least_ns = 0;
-	for (node = groups->next; node != groups; node = node->next)
-		if (node == groups->next || is_less(group_at(node)->use.virtual_ns, least_ns))
-			least_ns = group_at(node)->use.virtual_ns;
+	bool is_any = false;
 	for (node = groups->next; node != groups; node = node->next) {
+		if ((is_any && !is_less(group_at(node)->use.virtual_ns, least_ns)) ||
+			(is_starving && runs_beside(first_of_group(group_at(node)))))
+			continue;
+		least_ns = group_at(node)->use.virtual_ns;
+		is_any = true;
+	}
+	for (node = groups->next; is_any && node != groups; node = node->next) {
 		struct inf_item *item = first_of_group(group_at(node));
 		if (!item) /* can't be: the flow that used least is level with itself */
+			continue;
+		if (is_starving && runs_beside(item))
 			continue;
 		if (is_level(group_at(node)->use.virtual_ns, least_ns, for_group(item, item->cost_ns)) &&
 			(!best || is_earlier(item, best)))
@@ -312,12 +333,37 @@ static bool is_alone(const struct inf_sched *sched)
 	       !ET_CONTAINER_OF(sched->ages.next, struct inf_item, in_ages)->prefers_single_core;
 }
 
+/* The starved item that comes first; NULL: none starves. */
+static struct inf_item *first_starved(const struct inf_sched *sched)
+{
+	struct inf_item *item = NULL;
+	uint32_t n_above = 0; /* items running of higher classes */
+	for (size_t i = 0; i < INF_N_CLASSES && !item && n_above < sched->n_running; i++) {
+		item = first_of_class(&sched->classes[i], true);
+		n_above += sched->n_running_of[i];
+	}
+	return item;
+}
+
+bool inf_sched_has_starved(const struct inf_sched *sched)
+{
+	return first_starved(sched) != NULL;
+}
+
+/* Whether any item may run beside those that do. */
+static bool has_room(const struct inf_sched *sched)
+{
+	return sched->n_running < sched->options.n_workers + sched->n_replaced;
+}
+
 bool inf_sched_has_work(const struct inf_sched *sched, bool is_all_cores_owner)
 {
-	if (!sched->n_waiting || sched->is_all_cores_running ||
-		sched->n_running >= sched->options.n_workers + sched->n_replaced)
+	if (!sched->n_waiting || sched->is_all_cores_running)
 		return false;
-	return is_all_cores_owner || !is_alone(sched);
+	if (has_room(sched))
+		return is_all_cores_owner || !is_alone(sched);
+	return sched->n_running < sched->options.n_workers + sched->n_replaced + sched->n_relieved &&
+	       inf_sched_has_starved(sched);
 }
 
 struct inf_item *inf_sched_take(struct inf_sched *sched, bool is_all_cores_owner, uint64_t now_ns)
@@ -325,17 +371,18 @@ struct inf_item *inf_sched_take(struct inf_sched *sched, bool is_all_cores_owner
 	struct inf_item *item = NULL;
 	if (!inf_sched_has_work(sched, is_all_cores_owner))
 		return NULL;
-	bool is_all_cores = is_alone(sched);
+	bool is_all_cores = is_alone(sched), is_starving = !has_room(sched);
 
 	struct inf_item *oldest = ET_CONTAINER_OF(sched->ages.next, struct inf_item, in_ages);
-	if (sched->n_since_aged + 1 >= INF_AGED_TURN && now_ns - oldest->waiting_since_ns >= sched->options.age_ns) {
+	if (!is_starving && sched->n_since_aged + 1 >= INF_AGED_TURN &&
+		now_ns - oldest->waiting_since_ns >= sched->options.age_ns) {
 		item = oldest;
 		sched->n_since_aged = 0;
-	} else if (sched->n_since_aged + 1 < INF_AGED_TURN) {
+	} else if (!is_starving && sched->n_since_aged + 1 < INF_AGED_TURN) {
 		sched->n_since_aged++;
 	}
 	for (size_t i = 0; i < INF_N_CLASSES && !item; i++) {
-		item = first_of_class(&sched->classes[i]);
+		item = first_of_class(&sched->classes[i], is_starving);
 		if (item) {
 			struct inf_group_class *group = &item->flow->group->classes[i];
 			advance(&sched->virtual_ns[i], &group->use);
@@ -343,7 +390,7 @@ struct inf_item *inf_sched_take(struct inf_sched *sched, bool is_all_cores_owner
 		}
 	}
 
-	if (!item) /* can't be: an item waits, so a class has a first item */
+	if (!item) /* can't be: an item waits, or starves, so a class has a first item */
 		return NULL;
 	struct inf_use *flow = &item->flow->classes[item->priority_class].use;
 	struct inf_use *group = &item->flow->group->classes[item->priority_class].use;
@@ -357,6 +404,7 @@ struct inf_item *inf_sched_take(struct inf_sched *sched, bool is_all_cores_owner
 	flow->n_running++;
 	group->n_running++;
 	sched->n_running++;
+	sched->n_running_of[item->priority_class]++;
 	sched->is_all_cores_running = is_all_cores;
 	return item;
 }
@@ -371,6 +419,23 @@ void inf_sched_set_replaced(struct inf_sched *sched, uint32_t n_replaced)
 	sched->n_replaced = n_replaced;
 }
 
+void inf_sched_set_relieved(struct inf_sched *sched, uint32_t n_relieved)
+{
+	sched->n_relieved = n_relieved;
+}
+
+void inf_sched_charge_running(struct inf_item *item, uint64_t used_ns)
+{
+	struct inf_use *flow = &item->flow->classes[item->priority_class].use;
+	struct inf_use *group = &item->flow->group->classes[item->priority_class].use;
+	if (item->is_all_cores || for_flow(item, used_ns) <= item->charged_to_flow)
+		return;
+	flow->virtual_ns += for_flow(item, used_ns) - item->charged_to_flow;
+	item->charged_to_flow = for_flow(item, used_ns);
+	group->virtual_ns += for_group(item, used_ns) - item->charged_to_group;
+	item->charged_to_group = for_group(item, used_ns);
+}
+
 void inf_sched_leave(struct inf_sched *sched, struct inf_item *item, uint64_t used_ns)
 {
 	if (item->is_all_cores && item->cost_ns && item->cost_ns < used_ns)
@@ -382,6 +447,7 @@ void inf_sched_leave(struct inf_sched *sched, struct inf_item *item, uint64_t us
 	flow->n_running--;
 	group->n_running--;
 	sched->n_running--;
+	sched->n_running_of[item->priority_class]--;
 	if (item->is_all_cores)
 		sched->is_all_cores_running = false;
 	item->state = INF_ITEM_OUT;

@@ -80,6 +80,8 @@ struct inf_item {
 	/* When its worker is to be replaced if it is still in it, see inf_pool_check_overdue; 0: never. The loop
 	 * thread's. */
 	uint64_t overdue_ns;
+	/* A run that has been in one instruction for this long is long, see inf_pool_relieve. */
+	uint64_t long_ns;
 
 	/* The pool whose queue it is in; NULL: none. Changed under that pool's lock. */
 	_Atomic(void *) owner;
@@ -108,7 +110,9 @@ struct inf_sched {
 	uint64_t virtual_ns[INF_N_CLASSES];         /* the virtual time at which a new group begins */
 	uint64_t arrivals;
 	uint32_t n_waiting, n_blocked, n_running;
+	uint32_t n_running_of[INF_N_CLASSES];
 	uint32_t n_replaced;   /* see inf_sched_set_replaced */
+	uint32_t n_relieved;   /* see inf_sched_set_relieved */
 	uint32_t n_since_aged; /* items taken since the last one that was taken for its age */
 	bool is_all_cores_running;
 };
@@ -154,6 +158,16 @@ void inf_sched_single_core(struct inf_sched *sched);
 
 /* So many items more may run, because as many of the running ones may not end for long. */
 void inf_sched_set_replaced(struct inf_sched *sched, uint32_t n_replaced);
+
+/* So many starved items more may run. An item starves if the items that run keep it out: none of them is its user's,
+ * of the same class or a higher one, and not all of them are of a higher class. So a user gets one item more for each
+ * class, and none while its long runs already have the workers. */
+void inf_sched_set_relieved(struct inf_sched *sched, uint32_t n_relieved);
+/* Whether an item starves, unless a worker is free for it. */
+bool inf_sched_has_starved(const struct inf_sched *sched);
+/* Charge the user of the running @item for @used_ns so far, where that is more than was guessed, and not only when it
+ * leaves: a user whose long runs have the workers must not come first until they end. */
+void inf_sched_charge_running(struct inf_item *item, uint64_t used_ns);
 
 /* A running item leaves its worker after @used_ns (wall time times cores) and becomes OUT. An item that had all
  * cores is charged for at most its cost_ns, if that is not 0. */

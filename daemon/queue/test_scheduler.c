@@ -292,6 +292,91 @@ static void test_shares(void **state)
 		play_shares(from, 1 + (uint32_t)from % 4);
 }
 
+/* --- long runs ------------------------------------------------------------------------------------ */
+
+static void submit_new(struct inf_sched *sched, struct inf_item *item, struct inf_flow *flow, enum inf_class class)
+{
+	*item = (struct inf_item){ .flow = flow, .priority_class = class };
+	inf_sched_submit(sched, item, 0);
+}
+
+/* One user's long runs have both workers. Where the caller makes room, users who have nothing running get it, each once
+ * for a class. A user who waits behind its own runs, or in a class lower than all that runs, gets nothing. */
+static void test_starved(void **state)
+{
+	const struct inf_sched_options options = { 2, true, AGE };
+	struct inf_group groups[3];
+	struct inf_flow flows[3];
+	struct inf_item items[10];
+	struct inf_sched sched;
+	inf_sched_init(&sched, &options);
+	for (uint32_t i = 0; i < 3; i++) {
+		inf_group_init(&groups[i], 1);
+		inf_flow_init(&flows[i], &groups[i], 1);
+	}
+	for (uint32_t i = 0; i < 4; i++)
+		submit_new(&sched, &items[i], &flows[0], INF_CLASS_INTERACTIVE);
+	assert_ptr_equal(inf_sched_take(&sched, true, 0), &items[0]);
+	assert_ptr_equal(inf_sched_take(&sched, false, 0), &items[1]);
+	inf_sched_set_relieved(&sched, 2);
+	assert_false(inf_sched_has_starved(&sched));
+	assert_null(inf_sched_take(&sched, true, 2 * AGE));
+
+	submit_new(&sched, &items[4], &flows[2], INF_CLASS_BATCH);
+	assert_false(inf_sched_has_starved(&sched));
+	submit_new(&sched, &items[5], &flows[1], INF_CLASS_INTERACTIVE);
+	submit_new(&sched, &items[6], &flows[1], INF_CLASS_INTERACTIVE);
+	inf_sched_set_relieved(&sched, 0);
+	assert_true(inf_sched_has_starved(&sched) && !inf_sched_has_work(&sched, true));
+	inf_sched_set_relieved(&sched, 2);
+	assert_true(inf_sched_has_work(&sched, true));
+	assert_ptr_equal(inf_sched_take(&sched, true, 0), &items[5]);
+	assert_false(inf_sched_has_starved(&sched));
+	assert_null(inf_sched_take(&sched, true, 2 * AGE));
+	submit_new(&sched, &items[7], &flows[1], INF_CLASS_REALTIME);
+	assert_ptr_equal(inf_sched_take(&sched, true, 0), &items[7]);
+	submit_new(&sched, &items[8], &flows[2], INF_CLASS_INTERACTIVE);
+	assert_true(inf_sched_has_starved(&sched));
+	assert_null(inf_sched_take(&sched, true, 0)); /* as many run as may */
+
+	inf_sched_leave(&sched, &items[0], 1);
+	inf_sched_set_relieved(&sched, 1);
+	assert_null(inf_sched_take(&sched, true, 0)); /* the worker that came back waits for a spare one to end */
+	inf_sched_leave(&sched, &items[5], 1);
+	inf_sched_leave(&sched, &items[7], 1);
+	assert_ptr_equal(inf_sched_take(&sched, true, 0), &items[8]);
+	inf_sched_leave(&sched, &items[8], 1);
+	inf_sched_set_relieved(&sched, 0);
+	assert_non_null(inf_sched_take(&sched, true, 0));
+	assert_null(inf_sched_take(&sched, true, 0));
+}
+
+/* A running item is charged for what it has used, more than was guessed, and at its end for no more than that. */
+static void test_charge_of_what_runs(void **state)
+{
+	const struct inf_sched_options options = { 1, false, AGE };
+	struct inf_group group;
+	struct inf_flow flow;
+	struct inf_item item;
+	struct inf_sched sched;
+	const struct inf_use *of_flow = &flow.classes[INF_CLASS_BATCH].use,
+			     *of_user = &group.classes[INF_CLASS_BATCH].use;
+	inf_sched_init(&sched, &options);
+	inf_group_init(&group, 2);
+	inf_flow_init(&flow, &group, 1);
+	submit_new(&sched, &item, &flow, INF_CLASS_BATCH);
+	item.cost_ns = 10;
+	assert_ptr_equal(inf_sched_take(&sched, true, 0), &item);
+	uint64_t guessed = of_flow->virtual_ns, n = guessed / 10;
+	inf_sched_charge_running(&item, 5);
+	assert_true(n && of_flow->virtual_ns == guessed && of_user->virtual_ns == guessed / 2);
+	inf_sched_charge_running(&item, 100);
+	inf_sched_charge_running(&item, 200);
+	assert_true(of_flow->virtual_ns == 200 * n && of_user->virtual_ns == 100 * n);
+	inf_sched_leave(&sched, &item, 150);
+	assert_true(of_flow->virtual_ns == 150 * n && of_user->virtual_ns == 75 * n);
+}
+
 struct number {
 	struct inf_heap_node node;
 	uint32_t value;
@@ -338,6 +423,8 @@ int main(void)
 		cmocka_unit_test(test_anything),
 		cmocka_unit_test(test_bound),
 		cmocka_unit_test(test_shares),
+		cmocka_unit_test(test_starved),
+		cmocka_unit_test(test_charge_of_what_runs),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -336,6 +336,112 @@ static void test_threads_rest_before_the_reply(void **state)
 	inf_pool_free(w.pool);
 }
 
+/* --- long runs ------------------------------------------------------------------------------------------ */
+
+struct long_run {
+	struct inf_item item;
+	_Atomic(bool) may_end;
+	_Atomic(uint32_t) n_ended;
+	bool was_spare;
+};
+
+static enum inf_segment_end run_long(void *self, struct inf_item *item, struct inf_worker *worker)
+{
+	struct long_run *run = ET_CONTAINER_OF(item, struct long_run, item);
+	run->was_spare = worker->is_spare;
+	while (!atomic_load(&run->may_end))
+		sched_yield();
+	return INF_SEGMENT_ENDED;
+}
+
+static void end_long(void *self, struct inf_item *item, struct inf_worker *worker)
+{
+	atomic_fetch_add(&ET_CONTAINER_OF(item, struct long_run, item)->n_ended, 1);
+}
+
+static uint64_t threads_bytes(const struct et_worker_threads *threads)
+{
+	return 100;
+}
+
+static uint32_t n_spares(struct inf_pool *pool)
+{
+	struct inf_pool_stats stats;
+	inf_pool_stats(pool, &stats);
+	return stats.n_spares;
+}
+
+/* The only worker is in a run that does not end, of a user who has another one waiting: a spare worker serves another
+ * user, but not before a run counts as long, and not that user's second run. When the run ends, all is as before. */
+static void test_long_run_is_relieved(void **state)
+{
+	enum { LONG_NS = 1000 * 1000 };
+	static struct long_run hog[2], victim;
+	static const struct et_delegate_ops ops = { .n_devices = one_device,
+		.device = device,
+		.threads_new = threads_new,
+		.threads_free = threads_free,
+		.threads_bytes = threads_bytes };
+	const struct et_backend_entry entry = { &ops, NULL };
+	const struct et_registry registry = { .backends = &entry, .n_backends = 1 };
+	const struct et_log log = { 0 };
+	const struct inf_pool_options options = {
+		.n_workers = 1, .n_spares = 2, .registry = &registry, .log = &log, .allocator = et_platform_allocator()
+	};
+	const struct inf_pool_events events = {
+		.run = run_long, .finished = end_long, .left = never, .expired = never
+	};
+	struct inf_group groups[2];
+	struct inf_flow flows[2];
+	struct inf_pool *pool;
+	bool is_first = false;
+	struct et_diag diag = { 0 };
+	assert_int_equal(inf_pool_new(&pool, &options, &events, &diag), 0);
+	for (int i = 0; i < 2; i++) {
+		inf_group_init(&groups[i], 1);
+		inf_flow_init(&flows[i], &groups[i], 1);
+		hog[i].item = (struct inf_item){ .flow = &flows[0],
+			.priority_class = INF_CLASS_INTERACTIVE,
+			.long_ns = i ? LONG_NS : UINT64_MAX / 2 };
+		inf_pool_submit(pool, &hog[i].item);
+	}
+	victim.item = (struct inf_item){
+		.flow = &flows[1], .priority_class = INF_CLASS_INTERACTIVE, .long_ns = LONG_NS
+	};
+	atomic_store(&victim.may_end, true);
+	inf_pool_submit(pool, &victim.item);
+	for (int i = 0; i < 3; i++)
+		assert_true(inf_pool_relieve(pool, &is_first) != UINT64_MAX);
+	assert_false(is_first);
+	assert_int_equal(n_spares(pool), 0);
+	assert_int_equal(inf_pool_threads_bytes(pool), 100);
+	atomic_store(&hog[0].may_end, true);
+	while (atomic_load(&hog[0].n_ended) == 0 || atomic_load(&victim.n_ended) == 0)
+		sched_yield();
+
+	while (inf_pool_is_waiting(pool)) /* the second one begins */
+		sched_yield();
+	victim.item = (struct inf_item){
+		.flow = &flows[1], .priority_class = INF_CLASS_INTERACTIVE, .long_ns = LONG_NS
+	};
+	inf_pool_submit(pool, &victim.item);
+	inf_pool_submit(pool, &hog[0].item);
+	while (atomic_load(&victim.n_ended) < 2) {
+		inf_pool_relieve(pool, &is_first);
+		sched_yield();
+	}
+	assert_true(victim.was_spare && is_first);
+	assert_int_equal(n_spares(pool), 1);
+	assert_int_equal(inf_pool_threads_bytes(pool), 200); /* what the spare worker makes counts, too */
+	assert_int_equal(atomic_load(&hog[0].n_ended), 1);
+	atomic_store(&hog[1].may_end, true);
+	while (atomic_load(&hog[0].n_ended) < 2)
+		sched_yield();
+	assert_false(hog[0].was_spare);
+	assert_int_equal(n_spares(pool), 0);
+	inf_pool_free(pool);
+}
+
 /* --- the time on all cores -------------------------------------------------------------------------- */
 
 /* A run whose instructions never end in time: it looks whether it should yield until it should. */
@@ -476,6 +582,7 @@ int main(void)
 		cmocka_unit_test(test_inline_worker_is_alone),
 		cmocka_unit_test(test_tasks_come_first),
 		cmocka_unit_test(test_deadline_of_what_runs),
+		cmocka_unit_test(test_long_run_is_relieved),
 		cmocka_unit_test(test_charge),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -124,6 +124,7 @@ static void run_task(struct inf_pool *pool, struct inf_pool_thread *t)
 {
 	struct inf_task *task = ET_CONTAINER_OF(t->tasks.next, struct inf_task, node);
 	et_list_remove(&task->node);
+	atomic_fetch_sub_explicit(&pool->n_tasks, 1, memory_order_relaxed);
 	atomic_store_explicit(&t->has_tasks, !et_list_is_empty(&t->tasks), memory_order_relaxed);
 	if (t->worker.index == 0)
 		pool->sched.options.has_all_cores = false;
@@ -187,10 +188,7 @@ static void work(struct inf_pool_thread *t)
 		et_list_remove(&t->idle);
 		if (ran)
 			inf_pool_settle(pool, ran, end, now_ns - began.wall_ns, charge(t, ran, &began, &ended), now_ns);
-		if (t->is_replaced) { /* until now */
-			t->is_replaced = false;
-			inf_sched_set_replaced(&pool->sched, pool->sched.n_replaced - 1);
-		}
+		inf_pool_come_back(pool, t);
 		struct inf_item *expired = inf_sched_take_expired(&pool->sched, now_ns);
 		if (expired)
 			inf_pool_disown(expired);
@@ -200,7 +198,7 @@ static void work(struct inf_pool_thread *t)
 			inf_pool_unlock(pool);
 			continue;
 		}
-		bool may_take = et_list_is_empty(&t->tasks) && (!t->worker.is_spare || pool->sched.n_replaced);
+		bool may_take = et_list_is_empty(&t->tasks) && (!t->worker.is_spare || inf_pool_n_spares_used(pool));
 		item = may_take ? inf_sched_take(&pool->sched, t->worker.index == 0, now_ns) : NULL;
 		t->item = item;
 		bool must_sleep = !item && !ran && !expired && et_list_is_empty(&t->tasks);
@@ -315,6 +313,8 @@ static enum et_status thread_init(struct inf_pool_thread *t)
 	t->worker.all_cores.compute = all_cores_compute;
 	t->worker.all_cores.should_yield = should_yield_all_cores;
 	et_compute_rest(all_cores_compute);
+	/* release: pairs with the acquire in inf_pool_threads_bytes */
+	atomic_store_explicit(&t->has_thread_sets, true, memory_order_release);
 	return ET_OK;
 }
 
@@ -326,6 +326,7 @@ void *inf_pool_thread_main(void *arg)
 	pthread_mutex_lock(&pool->lock);
 	pool->n_started++;
 	pool->n_failed += status != ET_OK;
+	t->has_failed = status != ET_OK;
 	pthread_cond_broadcast(&pool->changed);
 	pthread_mutex_unlock(&pool->lock);
 	if (status != ET_OK)
@@ -354,4 +355,13 @@ uint64_t inf_worker_threads_bytes(const struct inf_worker *worker)
 	const struct et_registry *registry = worker->pool->options.registry;
 	return thread_sets_bytes(registry, worker->single_core_thread_sets) +
 	       thread_sets_bytes(registry, worker->all_cores_thread_sets);
+}
+
+uint64_t inf_pool_threads_bytes(const struct inf_pool *pool)
+{
+	uint64_t n = 0;
+	for (uint32_t i = 0; i < pool->n_threads + pool->n_spares; i++)
+		if (atomic_load_explicit(&pool->threads[i].has_thread_sets, memory_order_acquire))
+			n += inf_worker_threads_bytes(&pool->threads[i].worker);
+	return n;
 }

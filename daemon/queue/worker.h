@@ -6,8 +6,8 @@
  * its worker_index (see et_plan_prepare). pool.h has the calls.
  *
  * A spare worker serves in the place of one that does not come back from a call, after its request's deadline or
- * cancellation. It makes its instances anew for each request, since loading and unloading a model goes by the other
- * workers. */
+ * cancellation, or beside one that is in one instruction for long while others starve. It makes its instances anew for
+ * each request, since loading and unloading a model goes by the other workers. */
 #ifndef DAEMON_QUEUE_WORKER_H
 #define DAEMON_QUEUE_WORKER_H
 

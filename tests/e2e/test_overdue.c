@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Runs that outlive their deadline or their client within one instruction: a kernel looks and stops; a call that does
- * not look is answered for, and a spare worker serves until it ends. A plug-in's operator acts as such a call: it waits
- * at a FIFO until the test opens the other end. */
+ * not look is answered for, and a spare worker serves until it ends. Runs without a deadline go on; a spare worker
+ * serves those users whom they keep out. A plug-in's operator acts as such a call: it waits at a FIFO until the test
+ * opens the other end. */
 #include "tests/e2e/harness.h"
 #include "tests/support/make_program.h"
 
@@ -253,9 +254,110 @@ static void test_state(void **state)
 	e2e_deinit(&e);
 }
 
+enum { HOG = 65534, N_HOGS = 6 };
+
+/* Send @n requests of "wait", without a deadline. */
+static void send_long(struct e2e_raw *raw, uint64_t n, enum inf_priority priority)
+{
+	uint64_t method, binding, region;
+	float *floats;
+	for (uint64_t i = 0; i < n; i++) {
+		e2e_raw_bind(raw, "wait", &method, &binding, &region, &floats);
+		floats[0] = 1;
+		struct inf_request infer = { .kind = INF_REQUEST_INFER,
+			.infer = { .binding = binding, .priority = priority } };
+		e2e_raw_send(raw, &infer, -1);
+	}
+}
+
+static void expect_answers(struct e2e_raw *raw, uint64_t n)
+{
+	struct inf_reply reply;
+	for (uint64_t i = 0; i < n; i++) {
+		assert_true(e2e_raw_receive(raw, &reply));
+		assert_int_equal(reply.status, INF_OK);
+	}
+	e2e_raw_free(raw);
+}
+
+static struct e2e_raw *connect_as(struct e2e *e, uid_t uid)
+{
+	assert_int_equal(seteuid(uid), 0);
+	struct e2e_raw *raw = e2e_raw_new(e->socket, false);
+	assert_int_equal(seteuid(0), 0);
+	return raw;
+}
+
+static bool has_spares(const struct inf_server_status *status, const void *arg)
+{
+	return status->queues[0].spares == *(const uint32_t *)arg;
+}
+
+/* Both workers are in calls that do not end, of users who set no deadline and have more such requests. Another user is
+ * served all the while, and the others' further requests take nothing of what is there for him. The calls end well. */
+static void test_users(void **state)
+{
+	struct e2e_raw *hogs[3];
+	uint32_t n_spares = 0;
+	struct e2e e;
+	if (getuid() != 0) {
+		print_message("SKIPPED: only root can be somebody else\n");
+		skip();
+	}
+	start(&e);
+	assert_true(e2e_put_file(&e, "later.pte", TEST_MODELS "/efficientnet_lite0_int8.pte"));
+	assert_int_equal(chmod(e.dir, 0755), 0);
+	struct inferd *other = e2e_connect(&e);
+	struct inferd_binding *quick = e2e_bind(other, "double", NULL), *vision = e2e_bind(other, "vision", NULL);
+	expect_service(quick, vision);
+	e2e_until(&e, has_spares, &n_spares);
+	for (uint32_t i = 0; i < 3; i++) {
+		hogs[i] = connect_as(&e, HOG - i);
+		send_long(hogs[i], N_HOGS, INF_INTERACTIVE);
+		e2e_until_jobs(&e, 2 + i, (i + 1) * N_HOGS - 2 - i);
+		if (i == 0) /* no worker can prepare it */
+			assert_int_equal(inferd_infer(e2e_bind(other, "later", NULL), NULL), 0);
+		expect_service(quick, vision);
+		n_spares = i + 1; /* the last one for him, and one for each user who fills one with a long run */
+		e2e_until(&e, has_spares, &n_spares);
+	}
+	e2e_until_jobs(&e, 4, 3 * N_HOGS - 4);
+	e2e_until(&e, runs_none, NULL);
+	for (uint32_t i = 0; i < 3; i++)
+		expect_answers(hogs[i], N_HOGS);
+	n_spares = 0;
+	e2e_until(&e, has_spares, &n_spares);
+	expect_service(quick, vision);
+	inferd_close(other);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+/* The same for requests of a higher class of the same user. */
+static void test_classes(void **state)
+{
+	struct e2e e;
+	start(&e);
+	struct inferd *other = e2e_connect(&e);
+	struct inferd_binding *quick = e2e_bind(other, "double", NULL), *vision = e2e_bind(other, "vision", NULL);
+	expect_service(quick, vision);
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+	send_long(raw, N_HOGS, INF_BATCH);
+	e2e_until_jobs(&e, 2, N_HOGS - 2);
+	expect_service(quick, vision);
+	e2e_until_jobs(&e, 2, N_HOGS - 2);
+	e2e_until(&e, runs_none, NULL);
+	expect_answers(raw, N_HOGS);
+	expect_service(quick, vision);
+	inferd_close(other);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_kernels), cmocka_unit_test(test_calls),
-		cmocka_unit_test(test_gone), cmocka_unit_test(test_state) };
+		cmocka_unit_test(test_gone), cmocka_unit_test(test_state), cmocka_unit_test(test_users),
+		cmocka_unit_test(test_classes) };
 	return e2e_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

@@ -4,13 +4,16 @@
 
 #include "runtime/base/checked.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static struct e2e e;
@@ -146,6 +149,109 @@ static void test_killed(void **state)
 	end();
 }
 
+/* A script in place of inferd-program-host: it waits at a FIFO, if there is a file "hold", and becomes the real one. */
+static void make_slow_host(char *path, size_t room)
+{
+	char script[512], gate[160];
+	snprintf(path, room, "%s/slow-host", e.dir);
+	snprintf(gate, sizeof(gate), "%s/gate", e.dir);
+	int n = snprintf(script, sizeof(script), "#!/bin/sh\n[ -e %s/hold ] && read line <%s\nexec %s\n", e.dir, gate,
+		PROGRAM_HOST);
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+	assert_true(fd >= 0 && write(fd, script, (size_t)n) == n);
+	close(fd);
+	assert_int_equal(mkfifo(gate, 0600), 0);
+}
+
+/* The process was killed, and does not come back for long. The only worker does not wait for it: requests of the
+ * program are refused, and others of the same user are served. */
+static void test_slow_start(void **state)
+{
+	char config[256], host[128], path[128];
+	int rc;
+	e2e_init(&e);
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	make_slow_host(host, sizeof(host));
+	snprintf(config, sizeof(config), "workers = 1\nprogram_host = %s\n", host);
+	e2e_start(&e, config);
+	d = e2e_connect(&e);
+	struct inferd_binding *model = e2e_bind(d, "double", NULL), *own = bind_own(d, e2e_program_triple);
+	assert_true(e2e_infer(own, 2, &rc) == 6 && rc == 0);
+	snprintf(path, sizeof(path), "%s/hold", e.dir);
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(kill(process(), SIGKILL), 0);
+	do
+		e2e_infer(own, 2, &rc);
+	while (rc != -INFERD_BACKEND_CRASHED || !strstr(inferd_error(d), "try again in a moment"));
+	for (int i = 0; i < 5; i++) {
+		e2e_infer(own, 2, &rc);
+		assert_int_equal(rc, -INFERD_BACKEND_CRASHED);
+		assert_true(e2e_infer(model, 5, &rc) == 10 && rc == 0);
+	}
+	assert_int_equal(unlink(path), 0);
+	snprintf(path, sizeof(path), "%s/gate", e.dir);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_true(e2e_infer_until_served(own, 3, &rc) == 9 && rc == 0);
+	end();
+}
+
+/* Whether a thread of @pid has a lower priority than usual. */
+static bool has_low_priority(pid_t pid)
+{
+	char path[300], line[512];
+	const struct dirent *entry;
+	bool is_low = false;
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	DIR *tasks = opendir(path);
+	while (tasks && (entry = readdir(tasks))) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/stat", (int)pid, entry->d_name);
+		FILE *file = fopen(path, "re");
+		long nice = 0;
+		const char *at = file && fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
+		if (at &&
+			sscanf(at, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %ld", &nice) == 1)
+			is_low = is_low || nice > 0;
+		if (file)
+			fclose(file);
+	}
+	if (tasks)
+		closedir(tasks);
+	return is_low;
+}
+
+/* A client's program is made at a low priority: no queue has granted that a core. It runs at the usual one. */
+static void test_low_priority(void **state)
+{
+	struct inf_request ask = { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "own", "", "", "", true } };
+	bool has_been_low = false;
+	int rc;
+	begin(NULL);
+	struct inferd_binding *own = bind_own(d, e2e_program_triple);
+	pid_t pid = process();
+	assert_false(has_low_priority(pid));
+	for (int i = 0; i < 50 && !has_been_low; i++) {
+		struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+		struct pollfd reply = { .fd = raw->channel.fd, .events = POLLIN };
+		int fd = open(TEST_MODELS "/efficientnet_lite0_int8.pte", O_RDONLY | O_CLOEXEC);
+		assert_true(fd >= 0);
+		e2e_raw_send(raw, &ask, fd);
+		while (poll(&reply, 1, 0) == 0)
+			has_been_low = has_been_low || has_low_priority(pid);
+		close(fd);
+		e2e_raw_free(raw);
+		e2e_until_clients(&e, 1);
+	}
+	assert_true(has_been_low);
+	while (has_low_priority(pid)) /* the kernel lists a thread a moment longer than it lives */
+		;
+	assert_true(e2e_infer(own, 2, &rc) == 6 && rc == 0);
+	end();
+}
+
 /* A program that never ends: its deadline ends it, and so does the end of its client. The process goes on. */
 static void test_endless(void **state)
 {
@@ -219,6 +325,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_one_process),
 		cmocka_unit_test(test_state),
 		cmocka_unit_test(test_killed),
+		cmocka_unit_test(test_slow_start),
+		cmocka_unit_test(test_low_priority),
 		cmocka_unit_test(test_endless),
 		cmocka_unit_test(test_gives_way),
 		cmocka_unit_test(test_refused),

@@ -182,8 +182,8 @@ class Suite:
             nonlocal last
             last = Measures(daemon)
             # Threads for clients' files are as many as had work at one time (daemon/base/helper.h), and so are workers
-            # that replace others (daemon/queue/pool.h), at most one for each core.
-            n_most = 2 * N_ATTACKERS + len(os.sched_getaffinity(0))
+            # that replace or relieve others: inf_pool_n_spares_for (daemon/queue/pool.h).
+            n_most = 2 * N_ATTACKERS + 2 * len(os.sched_getaffinity(0)) + 3
             return (last.fds <= before.fds and last.memory_files <= before.memory_files and last.files == before.files and
                     last.threads - last.helpers <= before.threads - before.helpers and
                     last.helpers <= before.helpers + n_most and last.rss <= before.rss + slack)

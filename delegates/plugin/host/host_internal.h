@@ -133,6 +133,9 @@ struct host {
 void et_hosted_log(void *self, int level, const char *text);
 /* Handle PROBE, INIT or DESCRIBE. Consumes @fd; fills in @answer. */
 void et_hosted_init(struct host *host, const struct et_plugin_init *init, int fd, struct et_plugin_answer *answer);
+/* The same on a thread of low priority, for which this call waits. */
+void et_hosted_init_at_low_priority(struct host *host, const struct et_plugin_init *init, int fd,
+	struct et_plugin_answer *answer);
 /* Copy the plug-in's message into @answer. */
 void et_hosted_text(struct et_plugin_answer *answer, const struct inferd_delegate_message *message);
 /* Drop a reference to @model, under host->lock. True: it was the last; the caller frees the model, without the lock. */

@@ -281,7 +281,8 @@ static bool handle(struct host *host, const struct et_plugin_header *header, int
 	case ET_PLUGIN_DESCRIBE:
 		if (header->n_bytes != sizeof(struct et_plugin_init))
 			break;
-		et_hosted_init(host, (const struct et_plugin_init *)header, fd, &answer);
+		(host->options.is_strict ? et_hosted_init_at_low_priority : et_hosted_init)(host,
+			(const struct et_plugin_init *)header, fd, &answer);
 		return et_plugin_send(host->options.calls, &answer, -1, 1) == 0;
 	case ET_PLUGIN_SHARE:
 		if (header->n_bytes != sizeof(struct et_plugin_share))

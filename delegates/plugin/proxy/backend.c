@@ -254,6 +254,7 @@ void et_plugin_begin_ending(struct et_backend *b)
 void et_plugin_backend_end(struct et_backend *b)
 {
 	et_plugin_begin_ending(b);
+	et_plugin_revive_end(b);
 	et_plugin_tenants_end(b);
 	et_plugin_kernels_deinit(b);
 	et_plugin_forget_memory(b);

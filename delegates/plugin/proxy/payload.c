@@ -243,6 +243,7 @@ static enum et_status load(struct et_model *model, uint64_t generation, struct e
 		model->init_answer = answer; /* from now on other threads read it without the lock */
 	model->id = init.model;
 	model->generation = generation;
+	atomic_store_explicit(&model->ready, generation, memory_order_relaxed);
 	return ET_OK;
 }
 
@@ -258,6 +259,8 @@ enum et_status et_plugin_load(struct et_model *model, uint64_t generation, uint6
 void et_plugin_model_free(struct et_model *model)
 {
 	struct et_backend *b = model->backend;
+	if (atomic_fetch_sub_explicit(&model->n_refs, 1, memory_order_acq_rel) > 1)
+		return;
 	if (model->generation)
 		destroy_in_host(b, model->generation, model->id, model->init_answer.flags);
 	pthread_mutex_lock(&b->lock);
@@ -289,7 +292,7 @@ enum et_status et_plugin_compile(struct et_backend *parent, const struct et_payl
 		return no_memory(diag);
 	}
 	*model = (struct et_model){
-		.backend = b, .program = payload->program, .files = payload->client_files, .fd = -1
+		.backend = b, .n_refs = 1, .program = payload->program, .files = payload->client_files, .fd = -1
 	};
 	pthread_mutex_init(&model->lock, NULL);
 	if (model->files)

@@ -33,13 +33,16 @@ bool et_plugin_process_end(struct et_plugin_process *process, bool is_stuck, cha
 struct et_model {
 	struct et_list_node node; /* in backend->models */
 	struct et_backend *backend;
+	_Atomic(uint32_t) n_refs; /* its Plan's, and the reviver's */
 	const struct et_program *program;
+	struct et_program *reviving;         /* the reviver's reference on @program */
 	struct et_plugin_init init_packet;   /* without the model's number */
 	const struct et_client_files *files; /* a client's program; NULL: a payload */
 	int fd;                              /* the payload with specs and options, as every host gets it */
 	struct et_plugin_answer init_answer; /* the first host's */
 	pthread_mutex_t lock;                /* guards what follows; held during INIT */
 	uint64_t generation, id;             /* the host that has the model, and the model's number there; 0: none */
+	_Atomic(uint64_t) ready;             /* a copy of the generation, for readers without the lock */
 };
 
 /* Memory that runs name to the host instead of copying. */
@@ -132,7 +135,12 @@ struct et_backend {
 	uint64_t n_runs, n_copied_bytes;
 	uint32_t n_users;       /* a tenant's backend: models and kernels that hold it */
 	uint64_t idle_since_ns; /* a tenant's backend: since when it has no users */
-	char *packet;           /* the receiving thread's, ET_PLUGIN_MAX_PACKET */
+	/* revive.c. The thread's handle belongs to the thread that has set is_reviving. */
+	bool is_reviving, has_reviver;
+	pthread_t reviver;
+	enum et_status revived; /* how the last revival ended */
+	struct et_diag revive_diag;
+	char *packet; /* the receiving thread's, ET_PLUGIN_MAX_PACKET */
 
 	/* Guards what follows. Taken last; a parent's before a tenant's, with the tenant's @lock between. */
 	pthread_mutex_t shared_lock;
@@ -248,6 +256,15 @@ enum et_status et_plugin_compile(struct et_backend *backend, const struct et_pay
 void et_plugin_model_free(struct et_model *model);
 /* Send INIT to the host of @generation, unless that has the model. *ret_id is the model's number there. */
 enum et_status et_plugin_load(struct et_model *model, uint64_t generation, uint64_t *ret_id, struct et_diag *diag);
+
+/* --- revive.c ---------------------------------------------------------------------------------------- */
+
+/* For a client's program, which a run needs: ET_OK with the host that has it. Else a thread starts a host and sends
+ * INIT, and the call returns after some milliseconds. ET_E_BACKEND_CRASHED: not ready yet, or as
+ * et_plugin_ensure_host; or what INIT failed with. The caller's Plan holds @model. */
+enum et_status et_plugin_revive(struct et_model *model, uint64_t *ret_generation, struct et_diag *diag);
+/* The backend is closing: wait for that thread. */
+void et_plugin_revive_end(struct et_backend *backend);
 
 /* --- shared_memory.c --------------------------------------------------------------------------------- */
 

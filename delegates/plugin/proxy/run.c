@@ -203,7 +203,9 @@ static enum et_status ask(struct et_backend *b, uint64_t generation, void *packe
 /* Make the instance in the present host, if that does not have it; start a host if there is none. */
 static enum et_status ensure_in_host(struct et_instance *instance, uint64_t *ret_generation, struct et_diag *diag)
 {
-	enum et_status status = et_plugin_ensure_host(instance->backend, ret_generation, diag);
+	enum et_status status = instance->model && instance->backend->runs_programs
+					? et_plugin_revive(instance->model, ret_generation, diag)
+					: et_plugin_ensure_host(instance->backend, ret_generation, diag);
 	if (status || instance->generation == *ret_generation)
 		return status;
 	if (instance->has_state && instance->model && (instance->model->init_answer.flags & INFERD_DELEGATE_STATEFUL))

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reading and making a client's program takes a core that no queue has granted: the process that runs it asks nobody.
+ * So that happens on a thread of a low priority, which gives way to runs, of this user's and of all others.
+ *
+ * The lowest priority (SCHED_IDLE) would be too low: beside runs that keep all cores busy for long, no program could be
+ * opened within the time that INIT has. With this nice value it has a tenth of a core there.
+ *
+ * A thread that has lowered its priority may not raise it again, so each program gets a thread of its own. */
+#include "delegates/plugin/host/host_internal.h"
+
+#include <sys/resource.h>
+
+enum { NICE = 10 };
+
+struct making {
+	struct host *host;
+	const struct et_plugin_init *init;
+	int fd;
+	struct et_plugin_answer *answer;
+};
+
+static void *make(void *arg)
+{
+	const struct making *making = arg;
+	setpriority(PRIO_PROCESS, 0, NICE);
+	et_hosted_init(making->host, making->init, making->fd, making->answer);
+	return NULL;
+}
+
+void et_hosted_init_at_low_priority(struct host *host, const struct et_plugin_init *init, int fd,
+	struct et_plugin_answer *answer)
+{
+	struct making making = { host, init, fd, answer };
+	pthread_t thread;
+	if (pthread_create(&thread, NULL, make, &making))
+		et_hosted_init(host, init, fd, answer);
+	else
+		pthread_join(thread, NULL);
+}
