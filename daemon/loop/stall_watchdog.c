@@ -69,6 +69,8 @@ static void note(struct inf_context *context, uint32_t queue, const struct found
 	if (!stuck) /* the next check finds it again */
 		return;
 	stuck->is_seen = true;
+	stuck->has_client = b;
+	stuck->uid = b ? b->user->uid : 0;
 	if (b)
 		inf_text(stuck->what, sizeof(stuck->what),
 			"one instruction of model '%s' for client '%s' (pid %u, user %lu)", b->method->model->model,
@@ -77,7 +79,7 @@ static void note(struct inf_context *context, uint32_t queue, const struct found
 		inf_text(stuck->what, sizeof(stuck->what), "preparing or releasing a model");
 	/* a load that waits for memory that this worker would have to release is now refused */
 	context->events.notify(context->events.self);
-	inf_stuck_describe(stuck, &context->queues, et_platform_now_ns(NULL), text, sizeof(text));
+	inf_stuck_describe(stuck, &context->queues, et_platform_now_ns(NULL), true, text, sizeof(text));
 	et_logf(&context->log, ET_LOG_WARNING, "%s; %s", text,
 		b ? "giving its request up, the other workers go on" : "the other workers go on");
 	if (!b)

@@ -51,9 +51,10 @@ static void make_sockets(struct e2e *e, int sockets[2])
 	assert_true(sockets[0] >= 0 && sockets[1] >= 0);
 }
 
-static void wait_for(struct e2e *e, const char *word)
+/* The next message with @word. */
+static const char *wait_for(struct e2e *e, const char *word)
 {
-	char text[512];
+	static char text[2048];
 	do {
 		struct pollfd p = { .fd = e->notify_fd, .events = POLLIN };
 		if (poll(&p, 1, 30000) != 1)
@@ -62,6 +63,13 @@ static void wait_for(struct e2e *e, const char *word)
 		assert_true(n > 0);
 		text[n] = '\0';
 	} while (!strstr(text, word));
+	return text;
+}
+
+/* The next status that the daemon tells of itself, once a second. */
+static const char *next_status(struct e2e *e)
+{
+	return wait_for(e, " requests answered");
 }
 
 static void check_works(struct e2e *e)
@@ -141,19 +149,26 @@ static void test_faulty_reload(void **state)
 	write_config(config, "[limits]\nmethods = none\n");
 	assert_int_equal(kill(e.pid, SIGHUP), 0);
 	wait_for(&e, "RELOADING=1");
-	wait_for(&e, "READY=1\nSTATUS=The configuration is faulty");
+	wait_for(&e, "READY=1\nSTATUS=The configuration is faulty and stays as it was: /tmp/");
+	/* it stays in the status */
+	for (int i = 0; i < 2; i++)
+		assert_non_null(strstr(next_status(&e), "inferd.conf:2: methods: 'none' is not a whole number; "));
 	check_works(&e);
 	write_config(config, "[limits]\nmethods = 0\n");
 	assert_int_equal(kill(e.pid, SIGHUP), 0);
 	wait_for(&e, "RELOADING=1");
 	wait_for(&e, "READY=1\nSTATUS=configuration read again");
+	assert_null(strstr(next_status(&e), "faulty"));
 	struct inferd *d = e2e_connect(&e);
 	struct inferd_method *m;
 	assert_int_equal(inferd_method_open(d, &m, "double", NULL), -INFERD_RESOURCE_EXHAUSTED);
 	inferd_close(d);
-	write_config(config, "[limits]\nmethods = 1\n[server]\nspin = 0\n");
+	write_config(config,
+		"[limits]\nmethods = 1\n[server]\nspin = 0\nage = 2s\nkeep_alive = 1m\n[backend a]\npath = x\n");
 	assert_int_equal(kill(e.pid, SIGHUP), 0);
-	wait_for(&e, "some of what changed needs a restart");
+	wait_for(&e, "READY=1\nSTATUS=Changed, but used only after a restart: spin, age, [backend a]");
+	assert_non_null(strstr(next_status(&e),
+		"STATUS=Changed, but used only after a restart: spin, age, [backend a]; "));
 	assert_int_equal(kill(e.pid, SIGTERM), 0);
 	assert_int_equal(e2e_wait(&e), 0);
 	close(sockets[0]);
