@@ -67,6 +67,8 @@ struct inf_context {
 	uint64_t started_ns;
 	uint32_t n_cores; /* that this process may use */
 	bool is_draining; /* no new clients and requests */
+	struct inf_dead_queue dead_queues[INF_QUEUES_MAX];
+	uint32_t n_dead_queues; /* that no plug-in's process holds up: the daemon asks to be restarted */
 	char reload_note[800];  /* what the last reload left to do; empty: nothing */
 
 	/* For the packet that is being decoded and for the reply that is being sent. */

@@ -16,6 +16,7 @@
 #include "daemon/client/binding.h"
 #include "daemon/client/method.h"
 #include "daemon/client/requests.h"
+#include "daemon/loop/dead_queue.h"
 #include "daemon/loop/notify.h"
 #include "daemon/loop/reload.h"
 #include "daemon/loop/stall_watchdog.h"
@@ -160,9 +161,9 @@ static void on_deadline(uv_timer_t *handle)
 static void tell_status(const struct inf_context *context)
 {
 	char status[1000];
-	size_t n = 0;
-	if (context->reload_note[0])
-		n = inf_text(status, sizeof(status), "%s; ", context->reload_note);
+	size_t n = inf_dead_queues_describe(context, status, sizeof(status));
+	if (context->reload_note[0] && n < sizeof(status))
+		n += inf_text(status + n, sizeof(status) - n, "%s; ", context->reload_note);
 	if (n < sizeof(status))
 		n += inf_text(status + n, sizeof(status) - n, "%u clients, %llu requests answered", context->n_sessions,
 			(unsigned long long)atomic_load_explicit(&context->n_requests, memory_order_relaxed));
@@ -184,8 +185,10 @@ static void on_tick(uv_timer_t *handle)
 	if (!context->is_draining)
 		inf_fallback_check(&context->fallback); /* a backend's process may have died without a request */
 	inf_stall_watchdog_check(context);
+	inf_dead_queues_check(context);
 	inf_quota_report_logs(&server->quota, false);
-	inf_notify_alive(); /* even if workers are stuck: see stall_watchdog.c */
+	if (!context->n_dead_queues) /* even if workers are stuck: see stall_watchdog.c */
+		inf_notify_alive();
 	if (!context->is_draining)
 		tell_status(context);
 }

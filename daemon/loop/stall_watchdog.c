@@ -5,7 +5,8 @@
  * because a vendor's engine hangs, and the daemon cannot tell which. After `stall` the watchdog does what is right
  * in both cases: it answers the client, no request of that model begins until the worker comes back, and the other
  * workers go on. The service manager's watchdog is fed all the same: it would end the daemon for every client
- * because of one model. It is for a loop that is dead, and then nothing here runs.
+ * because of one model. It is for a loop that is dead, and then nothing here runs, and for a queue that serves nobody
+ * any more (dead_queue.c).
  *
  * What must always be true: under a queue's lock this file only looks and takes references. It answers afterwards,
  * and inf_job_give_up then decides whether the worker was quicker. */
