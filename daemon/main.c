@@ -4,6 +4,7 @@
  * It needs no privileges and no fixed paths: it runs as a service with the sockets that systemd made, or from a
  * shell with paths on the command line. */
 #include "config/config.h"
+#include "daemon/loop/check.h"
 #include "daemon/loop/server.h"
 #include "runtime/platform/platform.h"
 
@@ -192,8 +193,10 @@ int main(int argc, char **argv)
 	if (rc)
 		return rc == OPTIONS_E_WRONG ? 2 : 1;
 	if (is_check) {
+		const struct et_log log = et_platform_log(ET_LOG_WARNING);
+		rc = inf_check(&server.context.config, &log) > 0;
 		inf_config_deinit(&server.context.config);
-		return 0;
+		return rc;
 	}
 	et_platform_install_sigbus_guard();
 	signal(SIGXFSZ, SIG_IGN); /* writing beyond the file size limit fails instead of ending the daemon */

@@ -252,6 +252,54 @@ static void test_options(void **state)
 	e2e_deinit(&e);
 }
 
+/* --check says what is named and not there: a warning if the daemon serves without it, else an error. */
+static void test_check(void **state)
+{
+	char out[8192], config[128], text[2048];
+	struct e2e e;
+	e2e_init(&e);
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	snprintf(config, sizeof(config), "%s/inferd.conf", e.dir);
+	const struct {
+		const char *text, *says;
+		int status;
+	} cases[] = {
+		{ "users = root\ngroups = root\nadministrators = root, @root\n[model double]\nusers = root\n[user root]\n"
+		  "weight = 2\n[group 12345]\nweight = 2\n[user 12345]\nweight = 2\n",
+			"", 0 },
+		{ "[user no-such-user]\nweight = 2\n", "[user no-such-user]: there is no such user", 0 },
+		{ "[group no-such-group]\nweight = 2\n", "[group no-such-group]: there is no such group", 0 },
+		{ "users = root, no-such-user\n", "[server] users: there is no user 'no-such-user'; it lets nobody in",
+			0 },
+		{ "[model double]\ngroups = root, no-such-group\n",
+			"[model double] groups: there is no group 'no-such-group'; it lets nobody in", 0 },
+		{ "administrators = @no-such-group, root\n",
+			"[server] administrators: there is no group 'no-such-group'", 0 },
+		{ "[model nowhere]\npin = yes\n", "[model nowhere]: there is no such model in /tmp/", 0 },
+		{ "[model double]\nbackend = acme\n", "[model double] backend: no backend is called 'acme'", 0 },
+		{ "backends = acme, portable\n", "[server] backends: no backend is called 'acme'", 0 },
+		{ "models = /nonexistent\n", "[server] models: /nonexistent: No such file or directory", 0 },
+		{ "cache = /nonexistent\n", "[server] cache: /nonexistent: No such file or directory", 0 },
+		{ "cache = /dev/null\n", "[server] cache: /dev/null: Not a directory", 0 },
+		{ "users = no-such-user\n", "[server] users, groups: none of these exists", 1 },
+		{ "administrators = no-such-user\n", "[server] administrators: none of these exists", 1 },
+		{ "[model double]\ngroups = no-such-group\n", "[model double] users, groups: none of these exists", 1 },
+		{ "program_host = /nonexistent\n", "[server] program_host: /nonexistent: No such file", 1 },
+		{ "[backend acme]\npath = /nonexistent.so\n", "[backend acme] path: /nonexistent.so: No such file", 1 },
+		{ "[backend acme]\npath = /\n", "[backend acme] path: /: Is a directory", 1 },
+		{ "[backend acme]\nhost = /etc/passwd\n", "[backend acme] host: /etc/passwd: Permission denied", 1 },
+	};
+	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
+		snprintf(text, sizeof(text), "[server]\nmodels = %s\ncache =\n%s", e.models, cases[i].text);
+		write_config(config, text);
+		const char *const args[] = { "inferd", "--check", "--config", config, NULL };
+		int status = run(args, out, sizeof(out));
+		if (status != cases[i].status || !strstr(out, cases[i].says) || (!*cases[i].says && *out))
+			fail_msg("'%s': %d, '%s'", cases[i].text, status, out);
+	}
+	e2e_deinit(&e);
+}
+
 /* Nothing keeps it from running, but it says what clients will not find. */
 static void test_mistakes_that_do_not_matter(void **state)
 {
@@ -294,6 +342,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_watchdog),
 		cmocka_unit_test(test_faulty_reload),
 		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_check),
 		cmocka_unit_test(test_mistakes_that_do_not_matter),
 		cmocka_unit_test(test_two),
 	};
