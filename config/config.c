@@ -25,11 +25,17 @@ const char *const inf_config_priorities[] = { "realtime", "interactive", "batch"
 
 #define SERVER(name, kind, min, max) { "server", #name, kind, offsetof(struct inf_config, name), min, max }
 #define SERVER_NS(name)              { "server", #name, KIND_DURATION, offsetof(struct inf_config, name##_ns) }
-#define LIMIT(name, kind, BIT)                                                                         \
-	{ "limits", #name, kind, offsetof(struct inf_config, limits.name), 0, UINT32_MAX, BIT },       \
-	{                                                                                              \
-		"user", #name, kind, offsetof(struct inf_config_user, limits.name), 0, UINT32_MAX, BIT \
+#define SERVER_LIVE(name, kind, max) { "server", #name, kind, offsetof(struct inf_config, name), 0, max, 0, 0, true }
+#define SERVER_NS_LIVE(name) \
+	{ "server", #name, KIND_DURATION, offsetof(struct inf_config, name##_ns), 0, 0, 0, 0, true }
+#define USER_AND_GROUP(name, kind, field, min, max, BIT)                                    \
+	{ "user", name, kind, offsetof(struct inf_config_user, field), min, max, BIT },     \
+	{                                                                                   \
+		"group", name, kind, offsetof(struct inf_config_user, field), min, max, BIT \
 	}
+#define LIMIT(name, kind, BIT)                                                                   \
+	{ "limits", #name, kind, offsetof(struct inf_config, limits.name), 0, UINT32_MAX, BIT }, \
+		USER_AND_GROUP(#name, kind, limits.name, 0, UINT32_MAX, BIT)
 
 static const struct inf_config_key keys[] = {
 	SERVER(socket, KIND_SOCKET, 1, 0),
@@ -41,14 +47,18 @@ static const struct inf_config_key keys[] = {
 	SERVER_NS(program_stop),
 	SERVER_NS(program_idle),
 	SERVER(workers, KIND_COUNT, 0, 1024),
-	SERVER(log_level, KIND_LEVEL, 0, 0),
+	SERVER_LIVE(log_level, KIND_LEVEL, 0),
 	SERVER(backends, KIND_BACKENDS, 0, 0),
-	SERVER(memory_budget, KIND_SIZE, 0, 0),
-	SERVER_NS(keep_alive),
+	SERVER_LIVE(memory_budget, KIND_SIZE, 0),
+	SERVER_NS_LIVE(keep_alive),
 	SERVER_NS(drain),
-	SERVER_NS(stall),
+	SERVER_NS_LIVE(stall),
+	SERVER_NS_LIVE(dead_queue),
 	SERVER_NS(spin),
 	SERVER_NS(age),
+	SERVER_LIVE(users, KIND_NAMES, 0),
+	SERVER_LIVE(groups, KIND_NAMES, 0),
+	SERVER_LIVE(administrators, KIND_NAMES, 1),
 	LIMIT(connections, KIND_COUNT, INF_LIMIT_BIT_CONNECTIONS),
 	LIMIT(methods, KIND_COUNT, INF_LIMIT_BIT_METHODS),
 	LIMIT(regions, KIND_COUNT, INF_LIMIT_BIT_REGIONS),
@@ -58,7 +68,8 @@ static const struct inf_config_key keys[] = {
 	LIMIT(opens, KIND_COUNT, INF_LIMIT_BIT_OPENS),
 	LIMIT(bytes, KIND_SIZE, INF_LIMIT_BIT_BYTES),
 	LIMIT(priority, KIND_PRIORITY, INF_LIMIT_BIT_PRIORITY),
-	{ "user", "weight", KIND_COUNT, offsetof(struct inf_config_user, weight), 1, 1000 },
+	LIMIT(own_programs, KIND_BOOL, INF_LIMIT_BIT_OWN_PROGRAMS),
+	USER_AND_GROUP("weight", KIND_COUNT, weight, 1, 1000, INF_LIMIT_BIT_WEIGHT),
 	{ "backend", "path", KIND_PATH, offsetof(struct inf_config_backend, path) },
 	{ "backend", "host", KIND_PATH, offsetof(struct inf_config_backend, host) },
 	{ "backend", "isolation", KIND_ISOLATION, offsetof(struct inf_config_backend, is_thread) },
@@ -75,6 +86,8 @@ static const struct inf_config_key keys[] = {
 	{ "model", "stall", KIND_DURATION, offsetof(struct inf_config_model, stall_ns), 0, 0, 0,
 		offsetof(struct inf_config_model, has_stall) },
 	{ "model", "backend", KIND_NAME, offsetof(struct inf_config_model, backend) },
+	{ "model", "users", KIND_NAMES, offsetof(struct inf_config_model, users) },
+	{ "model", "groups", KIND_NAMES, offsetof(struct inf_config_model, groups) },
 };
 
 /* --- sections ------------------------------------------------------------------------------------- */
@@ -100,18 +113,19 @@ static struct inf_config_model *take_model(struct inf_config *config, const char
 	return &bigger[config->n_model_sections++];
 }
 
-static struct inf_config_user *take_user(struct inf_config *config, const char *name)
+/* The section of that name in @sections, those of users or those of groups. */
+static struct inf_config_user *take_user(struct inf_config_user **sections, uint32_t *n, const char *name)
 {
-	for (uint32_t i = 0; i < config->n_user_sections; i++)
-		if (strcmp(config->user_sections[i].name, name) == 0)
-			return &config->user_sections[i];
-	struct inf_config_user *bigger = grown(config->user_sections, config->n_user_sections, sizeof(*bigger));
+	for (uint32_t i = 0; i < *n; i++)
+		if (strcmp((*sections)[i].name, name) == 0)
+			return &(*sections)[i];
+	struct inf_config_user *bigger = grown(*sections, *n, sizeof(*bigger));
 	if (!bigger)
 		return NULL;
-	config->user_sections = bigger;
-	memcpy(bigger[config->n_user_sections].name, name, strlen(name) + 1);
-	bigger[config->n_user_sections].weight = 1;
-	return &bigger[config->n_user_sections++];
+	*sections = bigger;
+	memcpy(bigger[*n].name, name, strlen(name) + 1);
+	bigger[*n].weight = 1;
+	return &bigger[(*n)++];
 }
 
 static struct inf_config_backend *take_backend(struct inf_config *config, const char *name)
@@ -187,7 +201,7 @@ static bool is_kind(const struct inf_config_parse *p, const char *kind)
 /* Whether the section is of a kind with several instances, each of which has a name. */
 static bool is_named(const struct inf_config_parse *p)
 {
-	return is_kind(p, "user") || is_kind(p, "model") || is_kind(p, "backend");
+	return is_kind(p, "user") || is_kind(p, "group") || is_kind(p, "model") || is_kind(p, "backend");
 }
 
 /* Read a section header: a line that begins with '['. One without ']' is left to inih, which refuses it. */
@@ -211,15 +225,15 @@ static void take_section(struct inf_config_parse *p, const char *line)
 			INF_CONFIG_NAME_MAX - 1);
 	else if (!is_named(p) && strcmp(p->section, "server") != 0 && strcmp(p->section, "limits") != 0)
 		inf_config_fail(p, -EINVAL,
-			"unknown section [%s]; there are [server], [limits], [user NAME], [model NAME] and "
-			"[backend NAME]",
+			"unknown section [%s]; there are [server], [limits], [user NAME], [group NAME], [model NAME] "
+			"and [backend NAME]",
 			p->section);
 }
 
 /* List the valid keys, so that a typing mistake is easy to correct. */
 static int unknown_key(struct inf_config_parse *p, const char *name)
 {
-	char known[256] = "";
+	char known[400] = "";
 	for (size_t i = 0; i < ET_ARRAY_LEN(keys); i++) {
 		if (!is_kind(p, keys[i].section))
 			continue;
@@ -241,9 +255,13 @@ static int handle(void *user, const char *section, const char *name, const char 
 		return 0;
 
 	if (is_named(p)) {
+		if (is_kind(p, "user"))
+			user_section = take_user(&p->config->user_sections, &p->config->n_user_sections, p->instance);
+		else if (is_kind(p, "group"))
+			user_section = take_user(&p->config->group_sections, &p->config->n_group_sections, p->instance);
 		object = is_backend ? (void *)take_backend(p->config, p->instance)
 			 : is_model ? (void *)take_model(p->config, p->instance)
-				    : (void *)(user_section = take_user(p->config, p->instance));
+				    : (void *)user_section;
 		if (!object) {
 			inf_config_fail(p, -ENOMEM, "out of memory");
 			return 0;
@@ -415,6 +433,7 @@ void inf_config_init(struct inf_config *config)
 		.keep_alive_ns = UINT64_C(300) * 1000000000,
 		.drain_ns = UINT64_C(20) * 1000000000,
 		.stall_ns = UINT64_C(300) * 1000000000,
+		.dead_queue_ns = UINT64_C(600) * 1000000000,
 		.spin_ns = 50000,
 		.program_stop_ns = UINT64_C(15) * 1000000,
 		.program_idle_ns = UINT64_C(10) * 1000000000,
@@ -427,7 +446,8 @@ void inf_config_init(struct inf_config *config)
 			.requests = 1024,
 			.opens = 1024,
 			.bytes = UINT64_C(2) << 30,
-			.priority = 1 },
+			.priority = 1,
+			.own_programs = true },
 	};
 	memcpy(config, &defaults, sizeof(*config));
 }
@@ -436,6 +456,7 @@ void inf_config_deinit(struct inf_config *config)
 {
 	free(config->model_sections);
 	free(config->user_sections);
+	free(config->group_sections);
 	free(config->backend_sections);
 	memset(config, 0, sizeof(*config));
 }
@@ -446,4 +467,80 @@ const struct inf_config_model *inf_config_find_model(const struct inf_config *co
 		if (strcmp(config->model_sections[i].name, name) == 0)
 			return &config->model_sections[i];
 	return NULL;
+}
+
+bool inf_config_next_name(const char **at, char to[static INF_CONFIG_NAME_MAX])
+{
+	*at += strspn(*at, " ");
+	size_t n = strcspn(*at, " ");
+	if (!n || n >= INF_CONFIG_NAME_MAX) /* values.c stores no longer name */
+		return false;
+	memcpy(to, *at, n);
+	to[n] = '\0';
+	*at += n;
+	return true;
+}
+
+/* --- what a reload does not apply ------------------------------------------------------------------ */
+
+static size_t n_bytes_of(enum inf_config_kind kind)
+{
+	switch (kind) {
+	case KIND_SIZE:
+	case KIND_DURATION:
+		return sizeof(uint64_t);
+	case KIND_BOOL:
+	case KIND_ISOLATION:
+		return sizeof(bool);
+	default:
+		return sizeof(uint32_t);
+	}
+}
+
+static bool is_equal(const struct inf_config_key *key, const struct inf_config *a, const struct inf_config *b)
+{
+	const char *x = (const char *)a + key->offset, *y = (const char *)b + key->offset;
+	if (key->kind == KIND_PATH || key->kind == KIND_SOCKET || key->kind == KIND_NAME)
+		return strcmp(x, y) == 0;
+	if (key->kind != KIND_BACKENDS)
+		return memcmp(x, y, n_bytes_of(key->kind)) == 0;
+	for (uint32_t i = 0; i < a->n_backends && i < b->n_backends; i++)
+		if (strcmp(a->backends[i], b->backends[i]) != 0)
+			return false;
+	return a->n_backends == b->n_backends;
+}
+
+static const struct inf_config_backend *find_backend(const struct inf_config *config, const char *name)
+{
+	for (uint32_t i = 0; i < config->n_backend_sections; i++)
+		if (strcmp(config->backend_sections[i].name, name) == 0)
+			return &config->backend_sections[i];
+	return NULL;
+}
+
+/* Append a key of [server], or a backend's section, to the @n characters in @to. */
+static size_t append(char *to, size_t room, size_t n, const char *name, bool is_section)
+{
+	if (n < room)
+		n += (size_t)snprintf(to + n, room - n, "%s%s%s%s", n ? ", " : "", is_section ? "[backend " : "", name,
+			is_section ? "]" : "");
+	return n;
+}
+
+bool inf_config_needs_restart(const struct inf_config *now, const struct inf_config *fresh, char *to, size_t room)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < ET_ARRAY_LEN(keys); i++)
+		if (strcmp(keys[i].section, "server") == 0 && !keys[i].is_live && !is_equal(&keys[i], now, fresh))
+			n = append(to, room, n, keys[i].name, false);
+	for (uint32_t i = 0; i < fresh->n_backend_sections; i++) {
+		const struct inf_config_backend *section = &fresh->backend_sections[i],
+						*before = find_backend(now, section->name);
+		if (!before || memcmp(before, section, sizeof(*section)))
+			n = append(to, room, n, section->name, true);
+	}
+	for (uint32_t i = 0; i < now->n_backend_sections; i++)
+		if (!find_backend(fresh, now->backend_sections[i].name))
+			n = append(to, room, n, now->backend_sections[i].name, true);
+	return n;
 }

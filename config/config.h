@@ -14,6 +14,7 @@
 enum {
 	INF_CONFIG_PATH_MAX = 512,
 	INF_CONFIG_NAME_MAX = 128,
+	INF_CONFIG_NAMES_MAX = 256,
 	INF_CONFIG_BACKENDS_MAX = 16,
 	INF_CONFIG_OPTIONS_MAX = 16,
 	INF_CONFIG_MODEL_OPTIONS_MAX = 8,
@@ -30,6 +31,7 @@ struct inf_limits {
 	uint32_t opens; /* requests that wait for a model or for the models' folder */
 	uint64_t bytes;
 	uint32_t priority; /* the highest priority that requests may ask for: an index into inf_config_priorities */
+	bool own_programs; /* whether clients may bring programs */
 	uint32_t given;    /* bits of enum inf_limit_bit: which of these the configuration sets */
 };
 
@@ -37,10 +39,15 @@ struct inf_limits {
 enum { INF_CONFIG_N_PRIORITIES = 4 };
 extern const char *const inf_config_priorities[INF_CONFIG_N_PRIORITIES];
 
-/* [user NAME]: only the limits that the section gives are valid. */
+/* Names of users or groups: "" or "anna camera 1000". inf_config_next_name reads them one by one. */
+struct inf_config_names {
+	char text[INF_CONFIG_NAMES_MAX];
+};
+
+/* [user NAME] or [group NAME]: only the limits that the section gives are valid. */
 struct inf_config_user {
-	char name[INF_CONFIG_NAME_MAX]; /* a user's name, or a uid in digits */
-	uint32_t weight;
+	char name[INF_CONFIG_NAME_MAX]; /* of the user or group, or its number in digits */
+	uint32_t weight;                /* 1 unless the section gives it (INF_LIMIT_BIT_WEIGHT) */
 	struct inf_limits limits;
 };
 
@@ -54,6 +61,8 @@ enum inf_limit_bit {
 	INF_LIMIT_BIT_BYTES = 1 << 6,
 	INF_LIMIT_BIT_PRIORITY = 1 << 7,
 	INF_LIMIT_BIT_OPENS = 1 << 8,
+	INF_LIMIT_BIT_OWN_PROGRAMS = 1 << 9,
+	INF_LIMIT_BIT_WEIGHT = 1 << 10,
 };
 
 /* Options of a model for backends, "BACKEND.KEY = VALUE". Only the backend knows its keys. */
@@ -72,7 +81,8 @@ struct inf_config_model {
 	uint64_t keep_alive_ns;
 	bool has_stall;
 	uint64_t stall_ns;
-	char backend[INF_CONFIG_NAME_MAX]; /* empty: the general order */
+	char backend[INF_CONFIG_NAME_MAX];     /* empty: the general order */
+	struct inf_config_names users, groups; /* who may open it; both empty: everyone */
 	struct inf_config_model_options options;
 };
 
@@ -117,6 +127,11 @@ struct inf_config {
 	uint64_t stall_ns;      /* a worker this long in one instruction is considered stuck; 0: never */
 	uint64_t spin_ns;       /* loop and workers poll this long for more work before they sleep */
 	uint64_t age_ns;        /* work that waited this long goes next, whatever its priority */
+	uint64_t
+		dead_queue_ns; /* a queue none of whose workers came back for this long is dead; 0, UINT64_MAX: never */
+	struct inf_config_names users, groups; /* who may connect; both empty: everyone */
+	struct inf_config_names
+		administrators; /* who may manage, "@NAME": a group; empty: the manager's socket decides */
 	struct inf_limits limits;
 
 	/* Named sections, in the order of their first appearance. Heap memory; inf_config_deinit frees it. */
@@ -124,6 +139,8 @@ struct inf_config {
 	uint32_t n_model_sections;
 	struct inf_config_user *user_sections;
 	uint32_t n_user_sections;
+	struct inf_config_user *group_sections;
+	uint32_t n_group_sections;
 	struct inf_config_backend *backend_sections;
 	uint32_t n_backend_sections;
 };
@@ -144,6 +161,13 @@ int inf_config_load(struct inf_config *config, const char *path, struct inf_conf
 
 /* The same as inf_config_load, for text in memory. @name stands for the file in errors. */
 int inf_config_parse(struct inf_config *config, const char *text, const char *name, struct inf_config_error *error);
+
+/* Write the name at *@at to @to and move *@at behind it. False: there is no other. Begin with *@at = names->text. */
+bool inf_config_next_name(const char **at, char to[static INF_CONFIG_NAME_MAX]);
+
+/* Whether @fresh differs from @now in settings that are used only when the daemon starts; then their names in @to, of
+ * @room bytes: "workers, spin, [backend acme]". */
+bool inf_config_needs_restart(const struct inf_config *now, const struct inf_config *fresh, char *to, size_t room);
 
 /* NULL: there is no such section. */
 const struct inf_config_model *inf_config_find_model(const struct inf_config *config, const char *name);

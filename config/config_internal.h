@@ -20,15 +20,17 @@ enum inf_config_kind {
 	KIND_ISOLATION,
 	KIND_OWN,
 	KIND_PRIORITY,
+	KIND_NAMES, /* struct inf_config_names */
 };
 
 struct inf_config_key {
 	const char *section, *name;
 	enum inf_config_kind kind;
 	size_t offset;
-	uint32_t min, max; /* bounds of a KIND_COUNT; of a KIND_SOCKET's number of characters */
+	uint32_t min, max; /* bounds of a KIND_COUNT; of a KIND_SOCKET's length; KIND_NAMES: max 1 allows groups */
 	uint32_t bit;      /* bit for inf_limits.given */
 	size_t mark;       /* offset of a bool to set when the key is given, or 0 */
+	bool is_live;      /* of [server]: a reload applies it */
 };
 
 enum { LINE_MAX_BYTES = 256 }; /* inih's own limit on a line is lower */

@@ -47,8 +47,13 @@ static void test_values(void **state)
 				   "methods = 2\n"
 				   "[user alarm]\n"
 				   "priority = realtime\n"
+				   "[group video]\n"
+				   "own_programs = no\n"
+				   "[group camera]\n"
+				   "weight = 5\n"
 				   "[model cat]\n"
 				   "pin = yes\n"
+				   "users = anna,  1000\tcamera\n"
 				   "[model dog]\n"
 				   "keep_alive = 2h\n"
 				   "stall = 20m\n"
@@ -73,16 +78,22 @@ static void test_values(void **state)
 	assert_int_equal(c.n_user_sections, 2);
 	assert_int_equal(c.user_sections[0].weight, 3);
 	assert_int_equal(c.limits.given, INF_LIMIT_BIT_BYTES | INF_LIMIT_BIT_REQUESTS | INF_LIMIT_BIT_PRIORITY);
-	assert_int_equal(c.user_sections[0].limits.given, INF_LIMIT_BIT_METHODS);
+	assert_int_equal(c.user_sections[0].limits.given, INF_LIMIT_BIT_METHODS | INF_LIMIT_BIT_WEIGHT);
 	assert_int_equal(c.user_sections[0].limits.methods, 2);
 	assert_int_equal(c.user_sections[1].limits.given, INF_LIMIT_BIT_PRIORITY);
 	assert_string_equal(inf_config_priorities[c.user_sections[1].limits.priority], "realtime");
+	assert_int_equal(c.n_group_sections, 2); /* a user may have a group's name */
+	assert_int_equal(c.group_sections[0].limits.given, INF_LIMIT_BIT_OWN_PROGRAMS);
+	assert_true(!c.group_sections[0].limits.own_programs && c.limits.own_programs);
+	assert_int_equal(c.group_sections[1].weight, 5);
 	assert_int_equal(c.n_model_sections, 2);
 	const struct inf_config_model *cat = inf_config_find_model(&c, "cat");
 	assert_non_null(cat);
 	assert_true(cat->pin);
 	assert_false(cat->has_keep_alive);
 	assert_string_equal(cat->backend, "portable");
+	assert_string_equal(cat->users.text, "anna 1000 camera");
+	assert_string_equal(cat->groups.text, "");
 	assert_true(inf_config_find_model(&c, "dog")->has_keep_alive);
 	assert_true(inf_config_find_model(&c, "dog")->has_stall && !cat->has_stall);
 	assert_int_equal(inf_config_find_model(&c, "dog")->stall_ns, UINT64_C(1200) * 1000000000);
@@ -196,10 +207,10 @@ static void test_mistakes(void **state)
 			"f:2: unknown key 'worker' in [server]; there are socket, "
 			"manager_socket, models, cache, "
 			"cache_limit, program_host, program_stop, program_idle, workers, log_level, backends, memory_budget, "
-			"keep_alive, drain, stall, spin, age" },
+			"keep_alive, drain, stall, dead_queue, spin, age, users, groups, administrators" },
 		{ "[limits]\nmetods = 3\n",
 			"f:2: unknown key 'metods' in [limits]; there are connections, methods, regions, "
-			"bindings, fds, requests, opens, bytes, priority" },
+			"bindings, fds, requests, opens, bytes, priority, own_programs" },
 		{ "[sever]\nworkers = 3\n", "f:1: unknown section [sever]" },
 		{ "workers = 3\n", "f:1: 'workers' stands before any section" },
 		{ "[server x]\nworkers = 3\n", "f:1: unknown section [server x]" },
@@ -220,6 +231,15 @@ static void test_mistakes(void **state)
 		{ "[user]\nweight = 2\n", "f:1: [user] needs a name: [user NAME]" },
 		{ "[user x]\nweight = 0\n", "f:2: weight: 0 is outside 1 ... 1000" },
 		{ "[user x]\npriority = urgent\n", "f:2: priority: 'urgent' is none of realtime, interactive" },
+		{ "[user x]\nown_programs = apart\n", "f:2: own_programs: 'apart' is neither yes nor no" },
+		{ "[group]\nweight = 2\n", "f:1: [group] needs a name: [group NAME]" },
+		{ "[group x]\nweigth = 2\n", "f:2: unknown key 'weigth' in [group x]; there are connections, " },
+		{ "[server]\ndead_queue = soon\n", "f:2: dead_queue: 'soon' is not a time" },
+		{ "[server]\nusers = anna, @video\n",
+			"f:2: users: '@video': this key takes names without '@'; 'groups' names groups" },
+		{ "[server]\nadministrators = @@video\n", "f:2: administrators: '@@video': this key takes" },
+		{ "[server]\nadministrators = anna @, b\n", "f:2: administrators: '@' needs the name of a group" },
+		{ "[model x]\ngroups = " LONG LONG LONG "\n", "f:2: groups: names have at most 127 characters" },
 		{ "[backend]\npath = x\n", "f:1: [backend] needs a name: [backend NAME]" },
 		{ "[backend x]\nisolation = none\n", "f:2: isolation: 'none' is neither process nor thread" },
 		{ "[backend x]\nmax_crashes = 0\n", "f:2: max_crashes: 0 is outside 1 ... 1000000" },
@@ -259,6 +279,63 @@ static void test_long_line(void **state)
 	assert_int_equal(inf_config_parse(&c, text, "f", &e), -EINVAL);
 	assert_non_null(strstr(e.text, "f:2: a line of more than"));
 	inf_config_deinit(&c);
+}
+
+/* Names are read one by one, and no list is longer than what fits. */
+static void test_names(void **state)
+{
+	static const char *const names[] = { "anna", "@video", "1000" };
+	char name[INF_CONFIG_NAME_MAX];
+	struct inf_config_error e;
+	struct inf_config c;
+	size_t n = 0;
+	inf_config_init(&c);
+	assert_int_equal(inf_config_parse(&c, "[server]\nadministrators = ,anna,@video , 1000,\n", "f", &e), 0);
+	for (const char *at = c.administrators.text; inf_config_next_name(&at, name); n++)
+		assert_string_equal(name, names[n]);
+	assert_int_equal(n, ET_ARRAY_LEN(names));
+	assert_int_equal(inf_config_parse(&c, "[server]\nadministrators = bob\nadministrators =\n", "f", &e), 0);
+	assert_string_equal(c.administrators.text, "");
+	inf_config_deinit(&c);
+}
+
+static bool needs_restart(const char *before, const char *after, char *keys, size_t room)
+{
+	struct inf_config_error e;
+	struct inf_config a, b;
+	inf_config_init(&a);
+	inf_config_init(&b);
+	assert_int_equal(inf_config_parse(&a, before, "a", &e), 0);
+	assert_int_equal(inf_config_parse(&b, after, "b", &e), 0);
+	keys[0] = '\0';
+	bool needs = inf_config_needs_restart(&a, &b, keys, room);
+	inf_config_deinit(&a);
+	inf_config_deinit(&b);
+	return needs;
+}
+
+/* The keys that a reload does not apply are named, and no others. */
+static void test_restart(void **state)
+{
+	static const char live[] =
+		"[server]\nlog_level = debug\nkeep_alive = 1s\nstall = 1s\ndead_queue = 1s\n"
+		"memory_budget = 1G\nusers = a\ngroups = b\nadministrators = c\n[limits]\nbytes = 1G\n"
+		"own_programs = no\n[user x]\nweight = 2\n[group x]\nweight = 2\n[model x]\npin = yes\n";
+	char keys[200], cut[12];
+	assert_false(needs_restart("", "", keys, sizeof(keys)));
+	assert_false(needs_restart("", live, keys, sizeof(keys)));
+	assert_false(needs_restart("[backend a]\nx = 1\n", "[backend a]\nx = 1\n", keys, sizeof(keys)));
+	assert_true(needs_restart("", "[server]\nspin = 0\nsocket = /s\nworkers = 2\n", keys, sizeof(keys)));
+	assert_string_equal(keys, "socket, workers, spin");
+	assert_true(needs_restart("[server]\nbackends = gpu\n", "[server]\nbackends = gpu, npu\n", keys, sizeof(keys)));
+	assert_string_equal(keys, "backends");
+	assert_true(needs_restart("[server]\nbackends = gpu, npu\n", "[server]\nbackends = npu, gpu\n", keys,
+		sizeof(keys)));
+	assert_true(needs_restart("[backend a]\nx = 1\n[backend b]\nx = 1\n[backend c]\nx = 1\n",
+		"[backend d]\nx = 1\n[backend c]\nx = 1\n[backend b]\nx = 2\n", keys, sizeof(keys)));
+	assert_string_equal(keys, "[backend d], [backend b], [backend a]");
+	assert_true(needs_restart("", "[server]\nspin = 0\nage = 0\nsocket = /s\nworkers = 2\n", cut, sizeof(cut)));
+	assert_string_equal(cut, "socket, wor");
 }
 
 static void write_file(const char *path, const char *text)
@@ -334,7 +411,7 @@ static void test_example(void **state)
 	int rc = inf_config_parse(&c, text, "inferd.conf", &e);
 	if (rc < 0)
 		fail_msg("%s", e.text);
-	assert_int_equal(c.limits.given, 2 * INF_LIMIT_BIT_OPENS - 1); /* every limit is shown */
+	assert_int_equal(c.limits.given, 2 * INF_LIMIT_BIT_OWN_PROGRAMS - 1); /* every limit is shown */
 	c.limits.given = 0;
 	assert_memory_equal(&c, &d, sizeof(c));
 	inf_config_deinit(&c);
@@ -371,7 +448,8 @@ static void test_documentation(void **state)
 	static const struct {
 		const char *section, *man, *shown;
 	} sections[] = { { "server", ".Ss [server]", "[server]" }, { "limits", ".Ss [limits]", "[limits]" },
-		{ "user x", ".Ss [user NAME]", "#[user " }, { "model x", ".Ss [model NAME]", "#[model " } };
+		{ "user x", ".Ss [user NAME]", "#[user " }, { "group x", ".Ss [group NAME]", "#[group " },
+		{ "model x", ".Ss [model NAME]", "#[model " } };
 	char *man = read_whole(manual), *installed = read_whole(example);
 	const char *limits = strstr(man, sections[1].man);
 	assert_non_null(limits);
@@ -379,7 +457,7 @@ static void test_documentation(void **state)
 		char text[64];
 		struct inf_config_error e = { "" };
 		struct inf_config c;
-		bool is_user = i == 2; /* [user] has the keys of [limits], too */
+		bool is_user = i == 2 || i == 3; /* these have the keys of [limits], too */
 		const char *in_man = strstr(man, sections[i].man), *in_file = strstr(installed, sections[i].shown);
 		assert_non_null(in_man);
 		assert_non_null(in_file);
@@ -413,6 +491,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_sections),
 		cmocka_unit_test(test_mistakes),
 		cmocka_unit_test(test_long_line),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_restart),
 		cmocka_unit_test(test_drop_ins),
 		cmocka_unit_test(test_example),
 		cmocka_unit_test(test_documentation),

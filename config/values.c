@@ -136,6 +136,34 @@ static int set_count(struct inf_config_parse *p, const struct inf_config_key *ke
 	return 0;
 }
 
+/* Store "a, b" as "a b". */
+static int set_names(struct inf_config_parse *p, const struct inf_config_key *key, struct inf_config_names *names,
+	const char *value)
+{
+	struct inf_config_names fresh = { "" };
+	size_t n_all = 0;
+	for (const char *at = value + strspn(value, ", \t"); *at; at += strspn(at, ", \t")) {
+		size_t n = strcspn(at, ", \t");
+		const char *name = *at == '@' && key->max ? at + 1 : at;
+		if (*name == '@')
+			return inf_config_fail(p, -EINVAL,
+				"%s: '%.*s': this key takes names without '@'; 'groups' names groups", key->name,
+				(int)n, at);
+		if (name == at + n)
+			return inf_config_fail(p, -EINVAL, "%s: '@' needs the name of a group behind it", key->name);
+		if (n >= INF_CONFIG_NAME_MAX || n_all + n + 2 > sizeof(fresh.text))
+			return inf_config_fail(p, -EINVAL, "%s: names have at most %d characters, all together %d",
+				key->name, INF_CONFIG_NAME_MAX - 1, INF_CONFIG_NAMES_MAX - 2);
+		if (n_all)
+			fresh.text[n_all++] = ' ';
+		memcpy(fresh.text + n_all, at, n);
+		n_all += n;
+		at += n;
+	}
+	*names = fresh;
+	return 0;
+}
+
 int inf_config_set(struct inf_config_parse *p, const struct inf_config_key *key, void *object, const char *value)
 {
 	void *to = (char *)object + key->offset;
@@ -188,6 +216,8 @@ int inf_config_set(struct inf_config_parse *p, const struct inf_config_key *key,
 			}
 		return inf_config_fail(p, -EINVAL, "%s: '%s' is none of refused, apart, together", key->name, value);
 	}
+	case KIND_NAMES:
+		return set_names(p, key, to, value);
 	case KIND_PRIORITY:
 		for (uint32_t i = 0; i < INF_CONFIG_N_PRIORITIES; i++)
 			if (strcmp(value, inf_config_priorities[i]) == 0) {

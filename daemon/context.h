@@ -20,6 +20,7 @@
 
 #include <stdatomic.h>
 
+struct inf_access;
 struct inf_binding;
 struct inf_quota;
 
@@ -50,6 +51,7 @@ struct inf_context {
 	struct et_log log; /* any thread */
 	struct inf_context_events events;
 
+	struct inf_access *access;
 	struct inf_quota *quota;
 	struct inf_backends backends;
 	struct inf_queues queues; /* cpu first; any thread once they are started */
@@ -65,6 +67,9 @@ struct inf_context {
 	uint64_t started_ns;
 	uint32_t n_cores; /* that this process may use */
 	bool is_draining; /* no new clients and requests */
+	struct inf_dead_queue dead_queues[INF_QUEUES_MAX];
+	uint32_t n_dead_queues; /* that no plug-in's process holds up: the daemon asks to be restarted */
+	char reload_note[800];  /* what the last reload left to do; empty: nothing */
 
 	/* For the packet that is being decoded and for the reply that is being sent. */
 	struct inf_codec request_codec;

@@ -4,6 +4,7 @@
  * It needs no privileges and no fixed paths: it runs as a service with the sockets that systemd made, or from a
  * shell with paths on the command line. */
 #include "config/config.h"
+#include "daemon/loop/check.h"
 #include "daemon/loop/server.h"
 #include "runtime/platform/platform.h"
 
@@ -34,16 +35,14 @@ static const char *const help =
 	"      --cache DIR            for private copies of model files; '' for memory\n"
 	"  -w, --workers N            CPU worker threads; 0 for one for each core\n"
 	"  -l, --log-level LEVEL      error, warning, notice, info or debug\n"
-	"      --check                check the configuration and end\n"
+	"      --check                check the configuration, and whether what it names exists, and end\n"
 	"  -V, --version              print the version\n"
 	"  -h, --help                 print this\n"
 	"\n"
 	"Options override the configuration file. To try it without installing anything:\n"
 	"  inferd --models ./models --socket /tmp/inferd.sock --manager-socket '' --cache ''\n"
-	"SIGTERM and SIGINT let running requests end and stop it; SIGHUP reads the sections limits, user "
-	"and\n"
-	"model, and log_level, keep_alive, stall and memory_budget again. Under systemd it takes its\n"
-	"sockets from inferd.socket.\n";
+	"SIGTERM and SIGINT let running requests end and stop it; SIGHUP reads again what inferd.conf(5) says.\n"
+	"Under systemd it takes its sockets from inferd.socket.\n";
 
 struct options {
 	const char *config, *models, *socket, *manager_socket, *cache, *workers, *log_level;
@@ -96,17 +95,16 @@ static int apply_options(struct inf_config *config, const struct options *o)
 	return 0;
 }
 
-/* 0, OPTIONS_E_WRONG, or negative; in both latter cases a message was written. */
-static int load_config(struct inf_config *config, const struct options *o)
+/* 0, OPTIONS_E_WRONG, or negative with a sentence in @error; in both latter cases a message was written. */
+static int load_config(struct inf_config *config, const struct options *o, struct inf_config_error *error)
 {
-	struct inf_config_error error = { "" };
 	inf_config_init(config);
-	int rc = inf_config_load(config, o->config ? o->config : INF_CONFIG_FILE, &error);
+	int rc = inf_config_load(config, o->config ? o->config : INF_CONFIG_FILE, error);
 	if (rc == -ENOENT && !o->config) /* use the defaults */
 		rc = 0;
 	if (rc < 0) {
 		const struct et_log log = et_platform_log(ET_LOG_ERROR);
-		et_logf(&log, ET_LOG_ERROR, "%s", error.text);
+		et_logf(&log, ET_LOG_ERROR, "%s", error->text);
 	} else {
 		rc = apply_options(config, o);
 	}
@@ -117,9 +115,9 @@ static int load_config(struct inf_config *config, const struct options *o)
 
 static struct options options;
 
-static int load_config_again(struct inf_config *ret_config)
+static int load_config_again(struct inf_config *ret_config, struct inf_config_error *ret_error)
 {
-	return load_config(ret_config, &options) ? -EINVAL : 0;
+	return load_config(ret_config, &options, ret_error) ? -EINVAL : 0;
 }
 
 static void raise_fd_limit(void)
@@ -190,12 +188,15 @@ int main(int argc, char **argv)
 		fprintf(stderr, "inferd: '%s' is not an option; try 'inferd --help'\n", argv[optind]);
 		return 2;
 	}
-	int rc = load_config(&server.context.config, &options);
+	struct inf_config_error error = { "" };
+	int rc = load_config(&server.context.config, &options, &error);
 	if (rc)
 		return rc == OPTIONS_E_WRONG ? 2 : 1;
 	if (is_check) {
+		const struct et_log log = et_platform_log(ET_LOG_WARNING);
+		rc = inf_check(&server.context.config, &log) > 0;
 		inf_config_deinit(&server.context.config);
-		return 0;
+		return rc;
 	}
 	et_platform_install_sigbus_guard();
 	signal(SIGXFSZ, SIG_IGN); /* writing beyond the file size limit fails instead of ending the daemon */

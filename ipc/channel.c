@@ -459,6 +459,19 @@ int inf_channel_peer(struct inf_channel *channel, struct inf_peer *ret_peer)
 	return 0;
 }
 
+int inf_channel_peer_groups(const struct inf_channel *channel, gid_t *gids, size_t max, size_t *ret_n)
+{
+	struct ucred credentials;
+	socklen_t n = sizeof credentials, n_groups = (socklen_t)((max - 1) * sizeof *gids);
+	if (getsockopt(channel->fd, SOL_SOCKET, SO_PEERCRED, &credentials, &n) < 0)
+		return -errno;
+	if (getsockopt(channel->fd, SOL_SOCKET, SO_PEERGROUPS, gids + 1, &n_groups) < 0)
+		return -errno;
+	gids[0] = credentials.gid;
+	*ret_n = 1 + n_groups / sizeof *gids;
+	return 0;
+}
+
 static int address_of(struct sockaddr_un *ret_address, const char *path)
 {
 	*ret_address = (struct sockaddr_un){ .sun_family = AF_UNIX };

@@ -114,6 +114,10 @@ struct inf_peer {
 };
 /* 0 or negative errno. */
 int inf_channel_peer(struct inf_channel *channel, struct inf_peer *ret_peer);
+/* The groups that the peer was in when it connected, as the kernel recorded them: its group and its supplementary ones
+ * (SO_PEERGROUPS). At most @max of them are written to @gids; @max is at least 1, and NGROUPS_MAX + 1 is always enough.
+ * *ret_n: how many there are in @gids. 0, or negative errno: -ERANGE if @max is not enough. */
+int inf_channel_peer_groups(const struct inf_channel *channel, gid_t *gids, size_t max, size_t *ret_n);
 
 /* Make a listening socket at @path with permissions @mode, non-blocking, close-on-exec. Returns its descriptor, or
  * negative errno. An existing socket is removed only if no process answers at it (else -EADDRINUSE). Any other

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -498,6 +499,17 @@ static void listen_and_connect(void **state)
 	assert_int_equal(who.uid, getuid());
 	if (who.pidfd >= 0)
 		close(who.pidfd);
+	/* its group, and the supplementary ones in any order */
+	static gid_t gids[NGROUPS_MAX + 1], own[NGROUPS_MAX];
+	size_t n_gids;
+	int n_own = getgroups(NGROUPS_MAX, own);
+	assert_int_equal(inf_channel_peer_groups(&one, gids, NGROUPS_MAX + 1, &n_gids), 0);
+	assert_int_equal(n_gids, 1 + n_own);
+	assert_int_equal(gids[0], getegid());
+	for (int i = 0; i < n_own; i++)
+		assert_true(memmem(gids + 1, (n_gids - 1) * sizeof(gid_t), &own[i], sizeof(gid_t)));
+	if (n_own)
+		assert_int_equal(inf_channel_peer_groups(&one, gids, 1, &n_gids), -ERANGE);
 	inf_channel_deinit(&one);
 	close(fd);
 

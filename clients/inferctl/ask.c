@@ -122,10 +122,20 @@ static int open_at(struct ctl_ask **ret, char *path, bool is_manager, char *erro
 
 int ctl_ask_open(struct ctl_ask **ret, const struct ctl *ctl, bool is_manager, char *error, size_t error_size)
 {
-	char other_error[1200];
-	if (is_manager)
-		return open_at(ret, manager_path(ctl), true, error, error_size) ? -1 : 0;
-	int rc = open_at(ret, ctl_format("%s", ctl_socket_path(ctl)), false, error, error_size);
+	char other_error[1200], *manager = manager_path(ctl);
+	bool is_closed = access(manager, W_OK) < 0 && errno == EACCES,
+	     sees_more = access(manager, W_OK) == 0 && geteuid() != 0;
+	int rc = -1;
+	/* Those whom `administrators` of inferd.conf names manage over the users' socket, too. root sees as much there
+	 * as at the manager's; other managers see more at the manager's. */
+	if (is_manager && !is_closed)
+		return open_at(ret, manager, true, error, error_size) ? -1 : 0;
+	if (sees_more)
+		rc = open_at(ret, ctl_format("%s", manager), true, other_error, sizeof(other_error));
+	free(manager);
+	if (rc == 0)
+		return 0;
+	rc = open_at(ret, ctl_format("%s", ctl_socket_path(ctl)), false, error, error_size);
 	/* A daemon that has no connection left for users keeps some for managers. */
 	if (rc == INF_RESOURCE_EXHAUSTED)
 		rc = open_at(ret, manager_path(ctl), true, other_error, sizeof(other_error));

@@ -5,6 +5,7 @@
  * that does not fit into a packet into a memory file. Nothing here changes what it describes. */
 #include "daemon/client/answers.h"
 
+#include "daemon/client/access.h"
 #include "daemon/context.h"
 #include "daemon/base/text.h"
 #include "delegates/plugin/proxy/plugin.h"
@@ -181,9 +182,32 @@ static struct inf_host_status host_of(const char *backend, const struct et_plugi
 	};
 }
 
-/* Processes of plug-ins. False: no memory. */
-static bool list_hosts(const struct inf_context *context, struct et_pool *pool, struct inf_server_status *status)
+/* Who asks for a status, and sees only what concerns itself unless it sees all. */
+struct asker {
+	const struct inf_session *session;
+	bool sees_all;
+};
+
+static bool sees_user(const struct asker *asker, uid_t uid)
 {
+	return asker->sees_all || uid == asker->session->user->uid;
+}
+
+static bool sees_tenant(const struct asker *asker, uint64_t tenant)
+{
+	return asker->sees_all || tenant == 1 + (uint64_t)asker->session->user->uid;
+}
+
+static bool sees_model(const struct asker *asker, const struct inf_model *m)
+{
+	return m->is_uploaded ? sees_tenant(asker, m->tenant)
+			      : asker->sees_all || inf_session_may_open(asker->session, m->model);
+}
+
+/* Processes of plug-ins. False: no memory. */
+static bool list_hosts(const struct asker *asker, struct et_pool *pool, struct inf_server_status *status)
+{
+	const struct inf_context *context = asker->session->context;
 	const size_t n_plugins = context->backends.registry.n_backends - context->backends.n_compiled_in;
 	struct inf_host_status *hosts = ET_POOL_NEW_ARRAY(pool, struct inf_host_status, n_plugins * (1 + MAX_TENANTS));
 	struct et_plugin_state *states = ET_POOL_NEW_ARRAY(pool, struct et_plugin_state, MAX_TENANTS);
@@ -196,19 +220,22 @@ static bool list_hosts(const struct inf_context *context, struct et_pool *pool, 
 			hosts[status->n_hosts++] = host_of(entry->ops->name, &states[0], pool);
 		uint32_t n = et_plugin_tenant_states(entry->backend, states, MAX_TENANTS);
 		for (uint32_t k = 0; k < n && k < MAX_TENANTS; k++)
-			hosts[status->n_hosts++] = host_of(entry->ops->name, &states[k], pool);
+			if (sees_tenant(asker, states[k].tenant))
+				hosts[status->n_hosts++] = host_of(entry->ops->name, &states[k], pool);
 	}
 	status->hosts = hosts;
 	return true;
 }
 
 /* Users, and how much of each limit they use. False: no memory. */
-static bool list_users(const struct inf_context *context, struct et_pool *pool, struct inf_server_status *status)
+static bool list_users(const struct asker *asker, struct et_pool *pool, struct inf_server_status *status)
 {
-	const struct et_list_node *list = &context->quota->users;
+	const struct et_list_node *list = &asker->session->context->quota->users;
 	struct inf_user_status *users = ET_POOL_NEW_ARRAY(pool, struct inf_user_status, count(list));
 	for (const struct et_list_node *node = list->next; node != list && users; node = node->next) {
 		const struct inf_quota_user *user = ET_CONTAINER_OF(node, struct inf_quota_user, node);
+		if (!sees_user(asker, user->uid))
+			continue;
 		struct inf_limit_status *limits = ET_POOL_NEW_ARRAY(pool, struct inf_limit_status, INF_N_QUOTAS);
 		if (!limits)
 			return false;
@@ -223,13 +250,14 @@ static bool list_users(const struct inf_context *context, struct et_pool *pool, 
 }
 
 /* False: no memory. */
-static bool list_programs(const struct inf_context *context, struct et_pool *pool, struct inf_server_status *status)
+static bool list_programs(const struct asker *asker, struct et_pool *pool, struct inf_server_status *status)
 {
+	const struct inf_context *context = asker->session->context;
 	const struct et_list_node *list = inf_repository_models(context->repository);
 	struct inf_program_status *programs = ET_POOL_NEW_ARRAY(pool, struct inf_program_status, count(list));
 	for (const struct et_list_node *node = list->next; node != list && programs; node = node->next) {
 		const struct inf_model *m = ET_CONTAINER_OF(node, const struct inf_model, node);
-		if (inf_model_is_loaded(m))
+		if (inf_model_is_loaded(m) && sees_model(asker, m))
 			describe_program(context, m, &programs[status->n_programs++]);
 	}
 	status->programs = programs;
@@ -237,12 +265,14 @@ static bool list_programs(const struct inf_context *context, struct et_pool *poo
 }
 
 /* False: no memory. */
-static bool list_clients(const struct inf_context *context, struct et_pool *pool, struct inf_server_status *status)
+static bool list_clients(const struct asker *asker, struct et_pool *pool, struct inf_server_status *status)
 {
-	const struct et_list_node *list = &context->sessions;
+	const struct et_list_node *list = &asker->session->context->sessions;
 	struct inf_client_status *clients = ET_POOL_NEW_ARRAY(pool, struct inf_client_status, count(list));
 	for (const struct et_list_node *node = list->next; node != list && clients; node = node->next) {
 		const struct inf_session *c = ET_CONTAINER_OF(node, const struct inf_session, node);
+		if (!sees_user(asker, c->user->uid))
+			continue;
 		clients[status->n_clients++] = (struct inf_client_status){
 			.session = c->id,
 			.pid = c->pid,
@@ -321,8 +351,9 @@ static bool describe_slow_helper(const struct inf_context *context, uint64_t now
 }
 
 /* Workers that are stuck, and a helper that is slow. False: no memory. */
-static bool list_warnings(const struct inf_context *context, struct et_pool *pool, struct inf_server_status *status)
+static bool list_warnings(const struct asker *asker, struct et_pool *pool, struct inf_server_status *status)
 {
+	const struct inf_context *context = asker->session->context;
 	const char **warnings = ET_POOL_NEW_ARRAY(pool, const char *, context->stuck.n + 1);
 	const struct et_list_node *stuck = &context->stuck.list;
 	uint64_t now_ns = et_platform_now_ns(NULL);
@@ -330,8 +361,9 @@ static bool list_warnings(const struct inf_context *context, struct et_pool *poo
 	if (!warnings)
 		return false;
 	for (const struct et_list_node *node = stuck->next; node != stuck; node = node->next) {
-		inf_stuck_describe(ET_CONTAINER_OF(node, const struct inf_stuck_worker, node), &context->queues, now_ns,
-			warning, sizeof(warning));
+		const struct inf_stuck_worker *worker = ET_CONTAINER_OF(node, const struct inf_stuck_worker, node);
+		bool is_full = asker->sees_all || (worker->has_client && sees_user(asker, worker->uid));
+		inf_stuck_describe(worker, &context->queues, now_ns, is_full, warning, sizeof(warning));
 		if ((warnings[status->n_warnings] = et_pool_strndup(pool, warning, strlen(warning))))
 			status->n_warnings++;
 	}
@@ -347,6 +379,7 @@ void inf_answer_status(struct inf_session *s, uint64_t id)
 	const struct inf_context *context = s->context;
 	struct inf_reply reply = { .id = id, .kind = INF_REPLY_SERVER_STATUS };
 	struct inf_server_status *status = &reply.server_status;
+	const struct asker asker = { s, inf_session_sees_all(s) };
 	struct et_pool pool;
 	et_pool_init(&pool, et_platform_allocator());
 	status->version = INF_VERSION;
@@ -357,10 +390,10 @@ void inf_answer_status(struct inf_session *s, uint64_t id)
 	status->requests = get(&context->n_requests);
 	status->failed = get(&context->n_failed);
 	status->copied_bytes = get(&context->copied_bytes);
-	if (list_programs(context, &pool, status) && list_clients(context, &pool, status) &&
+	if (list_programs(&asker, &pool, status) && list_clients(&asker, &pool, status) &&
 		list_queues(context, &pool, status) && list_backends(context, &pool, status) &&
-		list_warnings(context, &pool, status) && list_hosts(context, &pool, status) &&
-		list_users(context, &pool, status))
+		list_warnings(&asker, &pool, status) && list_hosts(&asker, &pool, status) &&
+		list_users(&asker, &pool, status))
 		inf_session_reply(s, &reply);
 	else
 		out_of_memory(s, id);
@@ -373,13 +406,14 @@ void inf_answer_statistics(struct inf_session *s, uint64_t id, const char *model
 	struct inf_reply reply = { .id = id, .kind = INF_REPLY_MODEL_STATISTICS };
 	struct et_pool pool;
 	et_pool_init(&pool, et_platform_allocator());
+	const struct asker asker = { s, inf_session_sees_all(s) };
 	struct inf_model_stats *all = ET_POOL_NEW_ARRAY(&pool, struct inf_model_stats, count(models));
 	size_t n = 0;
 	for (const struct et_list_node *node = models->next; node != models && all; node = node->next) {
 		const struct inf_model *m = ET_CONTAINER_OF(node, struct inf_model, node);
 		const struct inf_run_stats *st = &m->stats;
 		if (m->state == INF_MODEL_FAILED || (model[0] && strcmp(m->model, model)) ||
-			(version[0] && strcmp(m->version, version)))
+			(version[0] && strcmp(m->version, version)) || !sees_model(&asker, m))
 			continue;
 		uint64_t n_runs = get(&st->n_runs), n_success = get(&st->n_success);
 		all[n++] = (struct inf_model_stats){
@@ -522,6 +556,8 @@ void inf_answer_index(struct inf_session *s, uint64_t id, bool only_ready, const
 	size_t n = 0;
 	for (size_t i = 0; i < n_on_disk && models; i++) {
 		struct inf_model_index *index = &models[n];
+		if (!inf_session_may_open(s, on_disk[i].model))
+			continue;
 		const char **files = ET_POOL_NEW_ARRAY(&pool, const char *, on_disk[i].n);
 		enum inf_model_state state;
 		if (!files) {

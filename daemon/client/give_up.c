@@ -81,6 +81,8 @@ static void give_up_overdue(struct inf_binding *b, struct inf_pool *pool, uint32
 	if (!is_given_up)
 		return;
 	bool is_replaced = inf_pool_replace(pool, worker, &b->job.item);
+	if (!inf_session_may_log(b->session, INF_LOG_RUNS))
+		return;
 	et_logf(&context->log, ET_LOG_WARNING,
 		"session %llu job %llu: one instruction of model '%s' outlives the request's %s; %s",
 		(unsigned long long)b->session->id, (unsigned long long)b->job.id, b->method->model->model,

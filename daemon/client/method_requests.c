@@ -227,6 +227,14 @@ void inf_method_request_open(struct inf_session *s, const struct inf_request *r,
 		inf_session_refuse(s, r->id, status, "%s", refusal);
 		return;
 	}
+	if (!s->user->may_bring && (n_fds || (open.beside && open.beside->is_uploaded))) {
+		inf_session_close_fds(s, fds, n_fds);
+		inf_session_refuse(s, r->id, INF_PERMISSION_DENIED,
+			"user %lu may not bring programs; ask the administrator: 'own_programs' of [limits], [user NAME] "
+			"and [group NAME] in inferd.conf says who may",
+			(unsigned long)s->user->uid);
+		return;
+	}
 	const struct inf_charge charges[] = { { INF_QUOTA_METHODS, 1 }, { INF_QUOTA_BYTES, n_bytes },
 		{ INF_QUOTA_FDS, n_fds } };
 	struct inf_pending *p = NULL;

@@ -6,7 +6,9 @@
  * that waits. */
 #include "daemon/client/pending.h"
 
+#include "daemon/client/access.h"
 #include "daemon/context.h"
+#include "runtime/base/checked.h"
 
 #include <stdlib.h>
 
@@ -49,6 +51,13 @@ void inf_pending_free(struct inf_pending *p)
 	free(p);
 }
 
+/* An inf_open's may_open. Once the client is gone, nobody reads the answer. */
+static bool may_open(const struct inf_open *open, const char *model)
+{
+	const struct inf_pending *p = ET_CONTAINER_OF(open, const struct inf_pending, open);
+	return !p->session || inf_session_may_open(p->session, model);
+}
+
 void inf_pending_ask(struct inf_pending *p, const char *model, const char *version, const char *method,
 	const char *backend, int fd,
 	void (*done)(struct inf_open *open, enum inf_status status, const char *error, struct inf_model *model))
@@ -60,6 +69,8 @@ void inf_pending_ask(struct inf_pending *p, const char *model, const char *versi
 	p->open.fd = fd;
 	p->open.done = done;
 	p->open.whose = p->user;
+	p->open.log_quota = &p->user->log_quota;
+	p->open.may_open = may_open;
 	p->is_open = true;
 	inf_repository_open(p->session->context->repository, &p->open);
 }

@@ -8,11 +8,15 @@
  * leave a reserve, which is divided as inf_quota_divide says; no charge goes beyond a total. Only unpaid descriptors
  * do, since they have been received already. Their number has a bound, which is part of the reserve.
  *
+ * The most generous [group] section wins, key by key: the largest number, the highest priority, `own_programs = yes`.
+ * It may give less than [limits]. The user's own section replaces it, key by key.
+ *
  * A user without connections is kept for a while, with nothing charged. Otherwise a program that connects anew for
  * each request would begin each time as a user who has had no share of the queues yet. */
 #include "daemon/client/quota.h"
 #include "daemon/base/text.h"
 #include "runtime/base/checked.h"
+#include "runtime/platform/platform.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -41,6 +45,7 @@ void inf_quota_init(struct inf_quota *quota)
 
 static void forget(struct inf_quota_user *user)
 {
+	inf_log_quota_report(&user->log_quota, user->quota->log, (unsigned long)user->uid, 0, true);
 	et_list_remove(&user->node);
 	user->quota->n_absent--;
 	free(user);
@@ -71,29 +76,41 @@ static void set_share(struct inf_quota_user *user, enum inf_quota_kind kind, uin
 	user->limits[kind] = is_given || limit < share ? limit : share;
 }
 
+/* Take what @from gives instead of what is in @to; @is_generous: only if it is more, or if @to gives nothing. */
+static void take_given(struct inf_limits *to, uint32_t *weight, const struct inf_limits *from, uint32_t from_weight,
+	bool is_generous)
+{
+	const uint32_t taken = is_generous ? from->given & ~to->given : from->given;
+#define TAKE(to_value, from_value, BIT)                                                               \
+	if (taken & INF_LIMIT_BIT_##BIT ||                                                            \
+		(from->given & INF_LIMIT_BIT_##BIT && (uint64_t)(to_value) < (uint64_t)(from_value))) \
+	to_value = from_value
+	TAKE(to->connections, from->connections, CONNECTIONS);
+	TAKE(to->methods, from->methods, METHODS);
+	TAKE(to->regions, from->regions, REGIONS);
+	TAKE(to->bindings, from->bindings, BINDINGS);
+	TAKE(to->fds, from->fds, FDS);
+	TAKE(to->requests, from->requests, REQUESTS);
+	TAKE(to->opens, from->opens, OPENS);
+	TAKE(to->bytes, from->bytes, BYTES);
+	TAKE(to->own_programs, from->own_programs, OWN_PROGRAMS);
+	TAKE(*weight, from_weight, WEIGHT);
+#undef TAKE
+	if (taken & INF_LIMIT_BIT_PRIORITY ||
+		(from->given & INF_LIMIT_BIT_PRIORITY && from->priority < to->priority)) /* 0 is the highest */
+		to->priority = from->priority;
+	to->given |= from->given;
+}
+
 static void apply(const struct inf_quota *quota, struct inf_quota_user *user)
 {
 	struct inf_limits limits = quota->limits;
 	user->weight = 1;
+	take_given(&limits, &user->weight, &user->group_limits, user->group_weight, false);
 	for (uint32_t i = 0; i < quota->n_rules; i++) {
 		const struct inf_config_user *section = quota->rules[i].section;
-		if (quota->rules[i].uid != user->uid)
-			continue;
-		user->weight = section->weight;
-#define OVERRIDE(field, BIT)                             \
-	if (section->limits.given & INF_LIMIT_BIT_##BIT) \
-	limits.field = section->limits.field
-		OVERRIDE(connections, CONNECTIONS);
-		OVERRIDE(methods, METHODS);
-		OVERRIDE(regions, REGIONS);
-		OVERRIDE(bindings, BINDINGS);
-		OVERRIDE(fds, FDS);
-		OVERRIDE(requests, REQUESTS);
-		OVERRIDE(opens, OPENS);
-		OVERRIDE(bytes, BYTES);
-		OVERRIDE(priority, PRIORITY);
-#undef OVERRIDE
-		limits.given |= section->limits.given;
+		if (!quota->rules[i].is_group && quota->rules[i].id == user->uid)
+			take_given(&limits, &user->weight, &section->limits, section->weight, false);
 	}
 	set_share(user, INF_QUOTA_CONNECTIONS, limits.connections, limits.given & INF_LIMIT_BIT_CONNECTIONS);
 	set_share(user, INF_QUOTA_FDS, limits.fds, limits.given & INF_LIMIT_BIT_FDS);
@@ -104,8 +121,36 @@ static void apply(const struct inf_quota *quota, struct inf_quota_user *user)
 	user->limits[INF_QUOTA_REQUESTS] = limits.requests;
 	user->limits[INF_QUOTA_OPENS] = limits.opens;
 	user->highest = (enum inf_class)limits.priority;
+	user->may_bring = limits.own_programs;
 	for (size_t i = 0; i < INF_QUEUES_MAX; i++)
 		inf_group_set_weight(&user->groups[i], user->weight);
+}
+
+void inf_quota_add_groups(struct inf_quota_user *user, const gid_t *gids, size_t n_gids)
+{
+	const struct inf_quota *quota = user->quota;
+	for (uint32_t i = 0; i < quota->n_rules; i++) {
+		const struct inf_config_user *section = quota->rules[i].section;
+		for (size_t k = 0; k < n_gids && quota->rules[i].is_group; k++)
+			if (quota->rules[i].id == gids[k])
+				take_given(&user->group_limits, &user->group_weight, &section->limits, section->weight,
+					true);
+	}
+	apply(quota, user);
+}
+
+bool inf_quota_has_groups(const struct inf_quota *quota)
+{
+	for (uint32_t i = 0; i < quota->n_rules; i++)
+		if (quota->rules[i].is_group)
+			return true;
+	return false;
+}
+
+static void forget_groups(struct inf_quota_user *user)
+{
+	memset(&user->group_limits, 0, sizeof(user->group_limits));
+	user->group_weight = 1;
 }
 
 static void apply_to_all(struct inf_quota *quota)
@@ -120,6 +165,8 @@ void inf_quota_configure(struct inf_quota *quota, const struct inf_limits *limit
 	quota->limits = *limits;
 	quota->rules = rules;
 	quota->n_rules = n_rules;
+	for (struct et_list_node *node = quota->users.next; node != &quota->users; node = node->next)
+		forget_groups(ET_CONTAINER_OF(node, struct inf_quota_user, node));
 	apply_to_all(quota);
 }
 
@@ -178,6 +225,7 @@ static struct inf_quota_user *take(struct inf_quota *quota, struct inf_quota_tot
 			inf_group_init(&user->groups[i], 1);
 	}
 	user->n_refs = 1;
+	forget_groups(user);
 	apply(quota, user);
 	et_list_append(&quota->users, &user->node);
 	return user;
@@ -234,6 +282,21 @@ bool inf_quota_is_overdrawn(const struct inf_quota_total *total)
 	enum { MOST = 65536 };
 	uint64_t max = total->max[INF_QUOTA_FDS];
 	return total->n_unpaid > (max < MOST ? max : MOST) / 4 || inf_quota_is_reserve_used(total);
+}
+
+static void report_logs(const struct inf_quota *quota, const struct et_list_node *list, bool is_final)
+{
+	uint64_t now_ns = et_platform_now_ns(NULL);
+	for (struct et_list_node *node = list->next; node != list; node = node->next) {
+		struct inf_quota_user *user = ET_CONTAINER_OF(node, struct inf_quota_user, node);
+		inf_log_quota_report(&user->log_quota, quota->log, (unsigned long)user->uid, now_ns, is_final);
+	}
+}
+
+void inf_quota_report_logs(struct inf_quota *quota, bool is_final)
+{
+	report_logs(quota, &quota->users, is_final);
+	report_logs(quota, &quota->absent, is_final);
 }
 
 static bool is_in_total(enum inf_quota_kind kind)

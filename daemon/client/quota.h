@@ -10,6 +10,7 @@
 #define DAEMON_CLIENT_QUOTA_H
 
 #include "config/config.h"
+#include "daemon/base/log_quota.h"
 #include "daemon/queue/scheduler.h"
 #include "runtime/base/list.h"
 
@@ -55,6 +56,11 @@ struct inf_quota_user {
 	uint32_t n_refs; /* loop thread */
 	uint32_t weight;
 	enum inf_class highest; /* class that its requests may ask for */
+	bool may_bring;         /* programs of its own */
+	/* What the [group] sections give it for the groups of its connections: the most generous value of each key. */
+	struct inf_limits group_limits;
+	uint32_t group_weight;
+	struct inf_log_quota log_quota;
 	/* Descriptors that its clients passed beyond its limit, until they are closed; loop thread. */
 	uint32_t n_surplus_fds;
 	uint64_t limits[INF_N_QUOTAS];
@@ -64,13 +70,15 @@ struct inf_quota_user {
 
 enum { INF_QUOTA_MAX_ABSENT = 32 };
 
-/* A [user] section of the configuration, and the user that it names. */
+/* A [user] or [group] section of the configuration, and whom it names. */
 struct inf_quota_rule {
-	uid_t uid;
+	uid_t id; /* a uid, or a gid */
 	const struct inf_config_user *section;
+	bool is_group;
 };
 
 struct inf_quota {
+	const struct et_log *log; /* for suppressed lines; NULL after inf_quota_init: none */
 	struct et_list_node users;
 	struct et_list_node absent; /* users without references, the last one to go at the end */
 	uint32_t n_absent;
@@ -85,7 +93,7 @@ void inf_quota_init(struct inf_quota *quota);
 /* No user may be referenced any more. */
 void inf_quota_deinit(struct inf_quota *quota);
 /* Set new limits, for present users, too; what is above a new limit stays until it is discharged. @rules must last
- * until the next call or deinit.
+ * until the next call or deinit. Groups of present users are forgotten: call inf_quota_add_groups for each connection.
  * A limit on connections, descriptors or bytes that the configuration does not set is at most an eighth of what all
  * users together may hold. For managers only their total limits these. */
 void inf_quota_configure(struct inf_quota *quota, const struct inf_limits *limits, struct inf_quota_rule *rules,
@@ -109,6 +117,11 @@ bool inf_quota_is_overdrawn(const struct inf_quota_total *total);
 struct inf_quota_user *inf_quota_take_user(struct inf_quota *quota, uid_t uid);
 /* The same for its account as a manager. */
 struct inf_quota_user *inf_quota_take_manager(struct inf_quota *quota, uid_t uid);
+/* A connection of @user is in these groups: the user gets what their [group] sections give, beside what the groups of
+ * its other connections do. A connection that ends takes nothing away; the user's next one after the last does. */
+void inf_quota_add_groups(struct inf_quota_user *user, const gid_t *gids, size_t n_gids);
+/* Whether a [group] section has a say. */
+bool inf_quota_has_groups(const struct inf_quota *quota);
 /* NULL is fine; returns NULL. Everything must be discharged before the last reference goes. */
 struct inf_quota_user *inf_quota_user_unref(struct inf_quota_user *user);
 
@@ -132,6 +145,9 @@ void inf_quota_discharge_all(struct inf_quota_user *user, const struct inf_charg
 /* The class of a request that asks for @asked; the default class is lowered to the highest one that the user may have.
  * False: the request asks for more than that. */
 bool inf_quota_classify(const struct inf_quota_user *user, enum inf_class asked, enum inf_class *ret_class);
+
+/* Log the lines that users' quotas have suppressed, if their minute is over or @is_final. */
+void inf_quota_report_logs(struct inf_quota *quota, bool is_final);
 
 /* The name in the configuration: "methods". */
 const char *inf_quota_name(enum inf_quota_kind kind);

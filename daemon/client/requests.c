@@ -7,6 +7,7 @@
  * the charge back or hands it to what was made. */
 #include "daemon/client/requests.h"
 
+#include "daemon/client/access.h"
 #include "daemon/client/answers.h"
 #include "daemon/client/binding.h"
 #include "daemon/client/method_requests.h"
@@ -109,10 +110,14 @@ static void unload_done(void *arg)
 
 static bool is_manager(struct inf_session *s, const struct inf_request *r)
 {
-	if (s->is_manager)
+	if (inf_session_may_manage(s))
 		return true;
-	inf_session_refuse(s, r->id, INF_PERMISSION_DENIED, "%s is for administrators: connect to the manager socket",
-		inf_request_kind_name(r->kind));
+	inf_session_refuse(s, r->id, INF_PERMISSION_DENIED, "%s is for administrators: %s",
+		inf_request_kind_name(r->kind),
+		s->context->access->administrators.is_given
+			? "ask one; 'administrators' of [server] in inferd.conf says who they are"
+			: "connect to the manager socket, or ask an administrator to name you in 'administrators' of "
+			  "[server] in inferd.conf");
 	return false;
 }
 
@@ -315,7 +320,8 @@ static void on_request(struct inf_session *s, const struct inf_request *r, const
 	case INF_REQUEST_MODEL_READY: {
 		struct inf_reply reply = { .id = r->id, .kind = INF_REPLY_MODEL_READY };
 		reply.model_ready.ready = inf_repository_find_ready(s->context->repository, r->model_ready.name,
-			r->model_ready.version, "");
+						  r->model_ready.version, "") &&
+					  inf_session_may_open(s, r->model_ready.name);
 		inf_session_reply(s, &reply);
 		break;
 	}

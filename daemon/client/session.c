@@ -11,7 +11,9 @@
  * poll handle as well: the struct is freed. */
 #include "daemon/client/session.h"
 
+#include "daemon/client/access.h"
 #include "daemon/client/closing.h"
+#include "daemon/base/text.h"
 #include "daemon/context.h"
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
@@ -133,11 +135,16 @@ void inf_session_refuse(struct inf_session *s, uint64_t id, enum inf_status stat
 	inf_session_reply(s, &reply);
 }
 
+bool inf_session_may_log(struct inf_session *s, enum inf_log_kind kind)
+{
+	return inf_log_quota_take(&s->user->log_quota, kind, et_platform_now_ns(NULL));
+}
+
 /* --- receiving ------------------------------------------------------------------------------------ */
 
 static void cut_off(struct inf_session *s, const char *why)
 {
-	if (s->state != INF_SESSION_CLOSED)
+	if (s->state != INF_SESSION_CLOSED && inf_session_may_log(s, INF_LOG_SESSIONS))
 		et_logf(&s->context->log, ET_LOG_INFO,
 			"session %llu (pid %u): ending it, it passed descriptors that may take long to close: %s",
 			(unsigned long long)s->id, s->pid, why);
@@ -203,9 +210,10 @@ static bool receive_one(struct inf_session *s)
 		return s->state != INF_SESSION_CLOSED;
 	}
 	if (rc || n_fds != inf_request_n_fds(&request)) {
-		et_logf(&context->log, ET_LOG_INFO, "session %llu (pid %u): ending it, malformed message: %s",
-			(unsigned long long)s->id, s->pid,
-			rc ? diag.text : "not as many descriptors as its message announces");
+		if (inf_session_may_log(s, INF_LOG_SESSIONS))
+			et_logf(&context->log, ET_LOG_INFO, "session %llu (pid %u): ending it, malformed message: %s",
+				(unsigned long long)s->id, s->pid,
+				rc ? diag.text : "not as many descriptors as its message announces");
 		inf_session_close_fds(s, fds, n_fds);
 		inf_session_close(s, "malformed message");
 		return false;
@@ -235,8 +243,9 @@ static void end_unsent(struct inf_session *s, int rc)
 	const char *why = rc == INF_CHANNEL_E_FULL        ? "it does not read its replies"
 			  : rc == INF_CHANNEL_E_TOO_LARGE ? "a reply is larger than its socket takes"
 							  : strerror(-rc);
-	et_logf(&s->context->log, ET_LOG_INFO, "session %llu (pid %u): ending it, a reply can't be sent: %s",
-		(unsigned long long)s->id, s->pid, why);
+	if (inf_session_may_log(s, INF_LOG_SESSIONS))
+		et_logf(&s->context->log, ET_LOG_INFO, "session %llu (pid %u): ending it, a reply can't be sent: %s",
+			(unsigned long long)s->id, s->pid, why);
 	inf_session_close(s, "replies not sent");
 }
 
@@ -319,12 +328,39 @@ void inf_session_close(struct inf_session *s, const char *why)
 }
 
 /* Send @why to a client that gets no session. */
-static void turn_away(struct inf_context *context, struct inf_channel *channel, const char *why)
+static void turn_away(struct inf_context *context, struct inf_channel *channel, enum inf_status status, const char *why)
 {
-	struct inf_reply reply = { .status = INF_RESOURCE_EXHAUSTED, .error = why };
+	struct inf_reply reply = { .status = status, .error = why };
 	struct inf_reply_buffer *buffer = &context->reply;
 	if (inf_message_encode_reply(&reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec) == 0)
 		inf_channel_send(channel, buffer->packet, buffer->n_bytes, NULL, 0);
+}
+
+/* Whether the client of @s, which is not charged for yet, gets a session; then it is charged. Else the status and the
+ * sentence for it. */
+static enum inf_status admit(struct inf_session *s, char *why, size_t room)
+{
+	struct inf_context *context = s->context;
+	const struct inf_charge charges[] = { { INF_QUOTA_CONNECTIONS, 1 }, { INF_QUOTA_FDS, 1 } };
+	struct inf_access_peer peer = inf_access_peer_of(s);
+	unsigned long uid = (unsigned long)peer.uid;
+	if (s->is_manager && !inf_access_may_manage(context->access, &peer, true)) {
+		inf_text(why, room,
+			"user %lu may not manage inferd; ask the administrator: 'administrators' of [server] in "
+			"inferd.conf says who may",
+			uid);
+		return INF_PERMISSION_DENIED;
+	}
+	if (!s->is_manager && !inf_access_may_connect(context->access, &peer)) {
+		inf_text(why, room,
+			"user %lu may not use inferd; ask the administrator: 'users' and 'groups' of [server] in "
+			"inferd.conf say who may",
+			uid);
+		return INF_PERMISSION_DENIED;
+	}
+	inf_quota_add_groups(s->user, peer.gids, peer.n_gids);
+	return inf_quota_charge_all(s->user, charges, ET_ARRAY_LEN(charges), why, room) ? INF_OK
+											: INF_RESOURCE_EXHAUSTED;
 }
 
 void inf_session_accept(struct inf_context *context, uv_loop_t *loop, const struct inf_session_events *events, int fd,
@@ -350,17 +386,13 @@ void inf_session_accept(struct inf_context *context, uv_loop_t *loop, const stru
 		free(s);
 		return;
 	}
-	enum inf_quota_kind kind = INF_QUOTA_CONNECTIONS;
-	bool fits = inf_quota_charge(s->user, INF_QUOTA_CONNECTIONS, 1);
-	if (fits && !inf_quota_charge(s->user, INF_QUOTA_FDS, 1)) {
-		inf_quota_discharge(s->user, INF_QUOTA_CONNECTIONS, 1);
-		kind = INF_QUOTA_FDS;
-		fits = false;
-	}
-	if (!fits) {
-		inf_quota_explain(s->user, kind, 1, why, sizeof(why));
-		et_logf(&context->log, ET_LOG_INFO, "turning pid %ld away: %s", (long)peer.pid, why);
-		turn_away(context, &s->channel, why);
+	s->context = context;
+	s->is_manager = is_manager;
+	enum inf_status status = admit(s, why, sizeof(why));
+	if (status != INF_OK) {
+		if (inf_session_may_log(s, INF_LOG_SESSIONS))
+			et_logf(&context->log, ET_LOG_INFO, "turning pid %ld away: %s", (long)peer.pid, why);
+		turn_away(context, &s->channel, status, why);
 		inf_close_turned_away(context, s->user, inf_channel_detach(&s->channel));
 		inf_channel_deinit(&s->channel);
 		inf_quota_user_unref(s->user);
@@ -368,10 +400,8 @@ void inf_session_accept(struct inf_context *context, uv_loop_t *loop, const stru
 		return;
 	}
 	s->n_refs = 1; /* the poll handle's */
-	s->context = context;
 	s->events = events;
 	s->id = ++context->n_sessions_made;
-	s->is_manager = is_manager;
 	s->pid = (uint32_t)peer.pid;
 	for (uint32_t i = 0; i < INF_QUEUES_MAX; i++)
 		inf_flow_init(&s->flows[i], &s->user->groups[i], s->user->weight);

@@ -47,9 +47,9 @@ struct inf_session {
 	const struct inf_session_events *events;
 	struct inf_channel channel;
 	uv_poll_t poll;
-	int polled;   /* events */
-	bool is_held; /* no more packets are read for now */
-	bool is_manager;
+	int polled;      /* events */
+	bool is_held;    /* no more packets are read for now */
+	bool is_manager; /* connected to the manager's socket; inf_session_may_manage says what follows */
 	uint32_t pid;
 	struct inf_quota_user *user;
 	char name[INF_MAX_NAME + 1];
@@ -96,6 +96,8 @@ void inf_session_close_fds(struct inf_session *session, const int *fds, size_t n
 void inf_session_hold(struct inf_session *session, bool is_held);
 /* Send what is in @buffer and close its descriptor. Any thread that holds a reference. */
 void inf_session_send(struct inf_session *session, struct inf_reply_buffer *buffer);
+/* Whether a line about what the client did may be logged now: see inf_log_quota_take. */
+bool inf_session_may_log(struct inf_session *session, enum inf_log_kind kind);
 /* Encode and send. */
 void inf_session_reply(struct inf_session *session, const struct inf_reply *reply);
 /* The same with a descriptor beside it, which stays the caller's. */

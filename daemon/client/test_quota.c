@@ -296,7 +296,8 @@ static void test_comes_back(void **state)
 
 static void test_rules(void **state)
 {
-	struct inf_config_user camera = { .weight = 3, .limits = { .methods = 1, .given = INF_LIMIT_BIT_METHODS } };
+	struct inf_config_user camera = { .weight = 3,
+		.limits = { .methods = 1, .given = INF_LIMIT_BIT_METHODS | INF_LIMIT_BIT_WEIGHT } };
 	struct inf_quota_rule rule = { 5, &camera };
 	struct inf_quota quota;
 	inf_quota_init(&quota);
@@ -321,6 +322,72 @@ static void test_rules(void **state)
 	inf_quota_deinit(&quota);
 }
 
+/* Groups: the most generous section wins key by key, and the user's own section wins over groups. */
+static void test_groups(void **state)
+{
+	enum { VIDEO = 44, VISITORS = 45, NONE = 46, ME = 5 };
+	struct inf_config_user me = { .weight = 1, .limits = { .methods = 2, .given = INF_LIMIT_BIT_METHODS } };
+	struct inf_config_user video = { .weight = 9,
+		.limits = { .methods = 100,
+			.regions = 10,
+			.priority = 0,
+			.bytes = 5000,
+			.own_programs = true,
+			.given = INF_LIMIT_BIT_METHODS | INF_LIMIT_BIT_REGIONS | INF_LIMIT_BIT_PRIORITY |
+				 INF_LIMIT_BIT_BYTES | INF_LIMIT_BIT_OWN_PROGRAMS | INF_LIMIT_BIT_WEIGHT } };
+	struct inf_config_user visitors = { .weight = 4,
+		.limits = { .regions = 1,
+			.priority = 3,
+			.bytes = 6000,
+			.opens = 2,
+			.own_programs = false,
+			.given = INF_LIMIT_BIT_REGIONS | INF_LIMIT_BIT_PRIORITY | INF_LIMIT_BIT_BYTES |
+				 INF_LIMIT_BIT_OPENS | INF_LIMIT_BIT_OWN_PROGRAMS | INF_LIMIT_BIT_WEIGHT } };
+	struct inf_quota_rule rules[] = { { VISITORS, &visitors, true }, { VIDEO, &video, true }, { ME, &me, false },
+		{ VIDEO, &me, false } }; /* a user whose number is the group's */
+	const gid_t many[] = { 1, 2, VISITORS, 3, VIDEO }, visitor[] = { NONE, VISITORS }, none[] = { NONE };
+	struct inf_limits all = limits;
+	struct inf_quota quota;
+	all.own_programs = true;
+	inf_quota_init(&quota);
+	inf_quota_configure(&quota, &all, rules, 4);
+	assert_true(inf_quota_has_groups(&quota));
+
+	struct inf_quota_user *user = inf_quota_take_user(&quota, ME);
+	inf_quota_add_groups(user, none, 1);
+	assert_int_equal(user->limits[INF_QUOTA_REGIONS], limits.regions);
+	assert_true(user->may_bring && user->weight == 1);
+	inf_quota_add_groups(user, visitor, 2); /* less than [limits] */
+	assert_int_equal(user->limits[INF_QUOTA_REGIONS], 1);
+	assert_int_equal(user->limits[INF_QUOTA_OPENS], 2);
+	assert_int_equal(user->limits[INF_QUOTA_BYTES], 6000);
+	assert_int_equal(user->highest, 3);
+	assert_true(!user->may_bring && user->weight == 4);
+	inf_quota_add_groups(user, many, 5);
+	assert_int_equal(user->limits[INF_QUOTA_REGIONS], 10);
+	assert_int_equal(user->limits[INF_QUOTA_OPENS], 2);
+	assert_int_equal(user->limits[INF_QUOTA_BYTES], 6000);
+	assert_int_equal(user->limits[INF_QUOTA_METHODS], 2); /* its own section */
+	assert_int_equal(user->highest, 0);
+	assert_true(user->may_bring && user->weight == 9 && user->groups[0].weight == 9);
+	inf_quota_add_groups(user, visitor, 2); /* takes nothing away */
+	assert_int_equal(user->limits[INF_QUOTA_REGIONS], 10);
+
+	/* a reload forgets them until they are added again; a new first connection does, too */
+	inf_quota_configure(&quota, &all, rules, 4);
+	assert_int_equal(user->limits[INF_QUOTA_REGIONS], limits.regions);
+	inf_quota_add_groups(user, many, 5);
+	inf_quota_user_unref(user);
+	user = inf_quota_take_user(&quota, ME);
+	assert_int_equal(user->limits[INF_QUOTA_REGIONS], limits.regions);
+	assert_int_equal(user->weight, 1);
+	inf_quota_user_unref(user);
+
+	inf_quota_configure(&quota, &all, rules + 2, 2);
+	assert_false(inf_quota_has_groups(&quota));
+	inf_quota_deinit(&quota);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -335,6 +402,7 @@ int main(void)
 		cmocka_unit_test(test_all_at_once),
 		cmocka_unit_test(test_comes_back),
 		cmocka_unit_test(test_rules),
+		cmocka_unit_test(test_groups),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

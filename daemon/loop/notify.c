@@ -44,7 +44,7 @@ static bool tell(const char *text)
 }
 
 /* Messages that must arrive and are not sent yet; empty: none. */
-static char reloading[80], ready[300];
+static char reloading[80], ready[1000];
 
 static bool tell_kept(char *text)
 {
@@ -74,7 +74,7 @@ void inf_notify_ready(const char *status)
 
 void inf_notify_status(const char *status)
 {
-	char text[256];
+	char text[1000];
 	snprintf(text, sizeof(text), "STATUS=%s", status);
 	tell_unless_full(text);
 }

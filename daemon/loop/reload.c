@@ -1,104 +1,133 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reading the configuration again.
  *
- * Some settings change while requests run: limits, users, models, keep-alive, stall, memory budget, log level. For
- * all others the log says that they need a restart. A faulty configuration changes nothing. The service manager
- * waits for the end of the reload, so it is told in either case. */
+ * Some settings change while requests run: limits, users, groups, models, keep-alive, stall, dead_queue, memory budget,
+ * log level, and who may do what. For all others the log and the service manager's status name the keys that need a
+ * restart. A faulty configuration changes nothing. The service manager waits for the end of the reload, so it is told
+ * in either case, and its status goes on saying so until a reload succeeds. What a client has open stays open, whatever
+ * it may do from now on. */
 #include "daemon/loop/reload.h"
 
+#include "daemon/base/names.h"
+#include "daemon/base/text.h"
+#include "daemon/client/access.h"
 #include "daemon/client/quota.h"
+#include "daemon/client/session.h"
 #include "daemon/context.h"
 #include "daemon/loop/notify.h"
+#include "runtime/base/checked.h"
 
-#include <pwd.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The user of a [user] section: a uid in digits, or a name. */
-static bool find_user(const char *name, uid_t *ret_uid)
+/* Append a rule for each of the @n @sections whose name means somebody. */
+static void add_rules(struct inf_quota_rule *rules, uint32_t *n_rules, const struct inf_config_user *sections,
+	uint32_t n, bool are_groups, const struct et_log *log)
 {
-	const struct passwd *user;
-	if (name[strspn(name, "0123456789")]) {
-		user = getpwnam(name);
-		*ret_uid = user ? user->pw_uid : 0;
-		return user;
+	for (uint32_t i = 0; i < n; i++) {
+		const char *name = sections[i].name;
+		struct inf_quota_rule rule = { 0, &sections[i], are_groups };
+		if (are_groups ? inf_find_group(name, &rule.id) : inf_find_user(name, &rule.id))
+			rules[(*n_rules)++] = rule;
+		else
+			et_logf(log, ET_LOG_WARNING, "[%s %s]: there is no such %s; ignoring the section",
+				are_groups ? "group" : "user", name, are_groups ? "group" : "user");
 	}
-	unsigned long long uid = strtoull(name, NULL, 10);
-	*ret_uid = (uid_t)uid;
-	return uid < (uid_t)-1; /* -1 is no user: chown(2) */
 }
 
-void inf_reload_limits(struct inf_context *context)
+struct inf_quota_rule *inf_reload_rules(const struct inf_config *config, const struct et_log *log, uint32_t *ret_n)
 {
-	const struct inf_config *config = &context->config;
-	struct inf_quota_rule *rules = calloc(config->n_user_sections + 1, sizeof(*rules));
-	uint32_t n = 0;
-	for (uint32_t i = 0; i < config->n_user_sections && rules; i++) {
-		const struct inf_config_user *section = &config->user_sections[i];
-		uid_t uid;
-		if (!find_user(section->name, &uid)) {
-			et_logf(&context->log, ET_LOG_WARNING, "[user %s]: there is no such user; ignoring the section",
-				section->name);
-			continue;
-		}
-		rules[n++] = (struct inf_quota_rule){ uid, section };
+	struct inf_quota_rule *rules = calloc(config->n_user_sections + config->n_group_sections + 1, sizeof(*rules));
+	*ret_n = 0;
+	if (!rules)
+		return NULL;
+	add_rules(rules, ret_n, config->user_sections, config->n_user_sections, false, log);
+	add_rules(rules, ret_n, config->group_sections, config->n_group_sections, true, log);
+	return rules;
+}
+
+int inf_reload_users(struct inf_context *context, const struct inf_config *config)
+{
+	struct inf_access *access = inf_access_new(config, &context->log);
+	uint32_t n;
+	struct inf_quota_rule *rules = inf_reload_rules(config, &context->log, &n);
+	if (!access || !rules) {
+		inf_access_free(access);
+		free(rules);
+		return -ENOMEM;
 	}
 	struct inf_quota_rule *before = context->quota->rules;
 	struct inf_quota_machine machine = context->quota->machine;
 	machine.n_model_bytes = config->memory_budget;
+	inf_access_free(context->access);
+	context->access = access;
 	inf_quota_configure(context->quota, &config->limits, rules, n);
 	inf_quota_divide(context->quota, &machine);
 	free(before);
+	if (!inf_quota_has_groups(context->quota))
+		return 0;
+	for (struct et_list_node *node = context->sessions.next; node != &context->sessions; node = node->next) {
+		struct inf_session *s = ET_CONTAINER_OF(node, struct inf_session, node);
+		struct inf_access_peer peer = inf_access_peer_of(s);
+		inf_quota_add_groups(s->user, peer.gids, peer.n_gids);
+	}
+	return 0;
 }
 
-/* Whether @fresh differs from @now in a setting that is used only when the daemon starts. */
-static bool needs_restart(const struct inf_config *now, const struct inf_config *fresh)
+/* Move what can change from @fresh into the configuration, and free the rest of it. */
+static void use(struct inf_context *context, struct inf_config *fresh)
 {
-	struct inf_config merged; /* @fresh, with what can change as in @now */
-	memcpy(&merged, fresh, sizeof(merged));
-	merged.limits = now->limits;
-	merged.keep_alive_ns = now->keep_alive_ns;
-	merged.stall_ns = now->stall_ns;
-	merged.memory_budget = now->memory_budget;
-	merged.log_level = now->log_level;
-	merged.model_sections = now->model_sections;
-	merged.n_model_sections = now->n_model_sections;
-	merged.user_sections = now->user_sections;
-	merged.n_user_sections = now->n_user_sections;
-	merged.backend_sections = now->backend_sections;
-	return memcmp(&merged, now, sizeof(merged)) ||
-	       (now->n_backend_sections && memcmp(now->backend_sections, fresh->backend_sections,
-						   now->n_backend_sections * sizeof(*now->backend_sections)));
+	struct inf_config *config = &context->config;
+	config->limits = fresh->limits;
+	config->keep_alive_ns = fresh->keep_alive_ns;
+	config->stall_ns = fresh->stall_ns;
+	config->dead_queue_ns = fresh->dead_queue_ns;
+	config->memory_budget = fresh->memory_budget;
+	config->log_level = fresh->log_level;
+	config->users = fresh->users;
+	config->groups = fresh->groups;
+	config->administrators = fresh->administrators;
+	__atomic_store_n(&context->log.max_level, (enum et_log_level)fresh->log_level, __ATOMIC_RELAXED);
+	free(config->model_sections);
+	free(fresh->backend_sections); /* these need a restart */
+	free(config->user_sections);
+	free(config->group_sections);
+	config->model_sections = fresh->model_sections;
+	config->user_sections = fresh->user_sections;
+	config->group_sections = fresh->group_sections;
+	config->n_model_sections = fresh->n_model_sections;
+	config->n_user_sections = fresh->n_user_sections;
+	config->n_group_sections = fresh->n_group_sections;
 }
 
-void inf_reload(struct inf_context *context, int (*load)(struct inf_config *ret_config))
+void inf_reload(struct inf_context *context,
+	int (*load)(struct inf_config *ret_config, struct inf_config_error *ret_error))
 {
 	struct inf_config fresh;
+	struct inf_config_error error = { "it can't be read again" };
+	char keys[200], *note = context->reload_note;
+	const size_t room = sizeof(context->reload_note);
 	inf_notify_reloading();
-	if (!load || load(&fresh) < 0) {
+	int rc = load ? load(&fresh, &error) : -EINVAL;
+	if (rc == 0 && (rc = inf_reload_users(context, &fresh)) < 0) {
+		inf_text(error.text, sizeof(error.text), "out of memory");
+		inf_config_deinit(&fresh);
+	}
+	if (rc < 0) {
 		et_logf(&context->log, ET_LOG_WARNING, "keeping the configuration as it was");
-		inf_notify_ready("The configuration is faulty and stays as it was; the log says why");
+		inf_text(note, room, "The configuration is faulty and stays as it was: %s", error.text);
+		for (char *at = note; (at = strchr(at, '\n'));) /* of a file's name: a status is one line */
+			*at = '?';
+		inf_notify_ready(note);
 		return;
 	}
-	struct inf_config *config = &context->config;
-	bool is_complete = !needs_restart(config, &fresh);
-	config->limits = fresh.limits;
-	config->keep_alive_ns = fresh.keep_alive_ns;
-	config->stall_ns = fresh.stall_ns;
-	config->memory_budget = fresh.memory_budget;
-	config->log_level = fresh.log_level;
-	__atomic_store_n(&context->log.max_level, (enum et_log_level)fresh.log_level, __ATOMIC_RELAXED);
-	free(config->model_sections);
-	free(fresh.backend_sections); /* these need a restart */
-	free(config->user_sections);
-	config->model_sections = fresh.model_sections;
-	config->n_model_sections = fresh.n_model_sections;
-	config->user_sections = fresh.user_sections;
-	config->n_user_sections = fresh.n_user_sections;
-	inf_reload_limits(context);
+	note[0] = '\0';
+	if (inf_config_needs_restart(&context->config, &fresh, keys, sizeof(keys)))
+		inf_text(note, room, "Changed, but used only after a restart: %s", keys);
+	use(context, &fresh);
 	inf_repository_reconfigured(context->repository);
-	const char *done = is_complete ? "configuration read again"
-				       : "configuration read again; some of what changed needs a restart";
-	et_logf(&context->log, ET_LOG_NOTICE, "%s", done);
-	inf_notify_ready(done);
+	et_logf(&context->log, ET_LOG_NOTICE, "configuration read again%s%s",
+		note[0] ? "; changed, but used only after a restart: " : "", note[0] ? keys : "");
+	inf_notify_ready(note[0] ? note : "configuration read again");
 }

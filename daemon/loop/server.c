@@ -12,10 +12,12 @@
 #include "daemon/loop/server.h"
 
 #include "daemon/base/text.h"
+#include "daemon/client/access.h"
 #include "daemon/client/binding.h"
 #include "daemon/client/give_up.h"
 #include "daemon/client/method.h"
 #include "daemon/client/requests.h"
+#include "daemon/loop/dead_queue.h"
 #include "daemon/loop/notify.h"
 #include "daemon/loop/reload.h"
 #include "daemon/loop/stall_watchdog.h"
@@ -158,11 +160,25 @@ static void on_deadline(uv_timer_t *handle)
 	check_deadlines(handle->data);
 }
 
+/* What needs an administrator comes first: a long status is cut. */
+static void tell_status(const struct inf_context *context)
+{
+	char status[1000];
+	size_t n = inf_dead_queues_describe(context, status, sizeof(status));
+	if (context->reload_note[0] && n < sizeof(status))
+		n += inf_text(status + n, sizeof(status) - n, "%s; ", context->reload_note);
+	if (n < sizeof(status))
+		n += inf_text(status + n, sizeof(status) - n, "%u clients, %llu requests answered", context->n_sessions,
+			(unsigned long long)atomic_load_explicit(&context->n_requests, memory_order_relaxed));
+	if (context->stuck.n && n < sizeof(status))
+		inf_text(status + n, sizeof(status) - n, ", %u workers stuck", context->stuck.n);
+	inf_notify_status(status);
+}
+
 static void on_tick(uv_timer_t *handle)
 {
 	struct inf_server *server = handle->data;
 	struct inf_context *context = &server->context;
-	char status[160];
 	inf_listeners_resume(&server->listeners);
 	if (!context->is_draining) {
 		inf_repository_evict(context->repository, et_platform_now_ns(NULL));
@@ -172,13 +188,12 @@ static void on_tick(uv_timer_t *handle)
 	if (!context->is_draining)
 		inf_fallback_check(&context->fallback); /* a backend's process may have died without a request */
 	inf_stall_watchdog_check(context);
-	inf_notify_alive(); /* even if workers are stuck: see stall_watchdog.c */
-	size_t n = inf_text(status, sizeof(status), "%u clients, %llu requests answered", context->n_sessions,
-		(unsigned long long)atomic_load_explicit(&context->n_requests, memory_order_relaxed));
-	if (context->stuck.n)
-		inf_text(status + n, sizeof(status) - n, ", %u workers stuck", context->stuck.n);
+	inf_dead_queues_check(context);
+	inf_quota_report_logs(&server->quota, false);
+	if (!context->n_dead_queues) /* even if workers are stuck: see stall_watchdog.c */
+		inf_notify_alive();
 	if (!context->is_draining)
-		inf_notify_status(status);
+		tell_status(context);
 }
 
 /* --- signals -------------------------------------------------------------------------------------- */
@@ -440,8 +455,11 @@ int inf_server_init(struct inf_server *server)
 	inf_stuck_init(&context->stuck);
 	inf_codec_init(&context->request_codec, et_platform_allocator());
 	inf_codec_init(&context->reply.codec, et_platform_allocator());
-	inf_reload_limits(context);
-	int rc = init_loop(server);
+	server->quota.log = &context->log;
+	int rc = inf_reload_users(context, config);
+	if (rc < 0)
+		return fail(server, "users", rc, NULL);
+	rc = init_loop(server);
 	if (rc < 0)
 		return fail(server, "event loop", rc, NULL);
 	rc = inf_backends_open(&context->backends, config, &context->log);
@@ -516,8 +534,10 @@ void inf_server_deinit(struct inf_server *server)
 	}
 	inf_codec_deinit(&server->context.request_codec);
 	inf_codec_deinit(&server->context.reply.codec);
+	inf_quota_report_logs(&server->quota, true);
 	free(server->quota.rules);
 	inf_quota_deinit(&server->quota);
+	inf_access_free(server->context.access);
 	inf_stuck_deinit(&server->context.stuck);
 	inf_config_deinit(&server->context.config);
 }

@@ -15,7 +15,7 @@
 struct inf_server {
 	struct inf_context context;
 	/* Reads the configuration again, for SIGHUP; NULL: it cannot be read again. */
-	int (*load_config)(struct inf_config *ret_config);
+	int (*load_config)(struct inf_config *ret_config, struct inf_config_error *ret_error);
 
 	uv_loop_t loop;
 	uv_async_t async;  /* another thread has something for the loop */

@@ -5,7 +5,8 @@
  * because a vendor's engine hangs, and the daemon cannot tell which. After `stall` the watchdog does what is right
  * in both cases: it answers the client, no request of that model begins until the worker comes back, and the other
  * workers go on. The service manager's watchdog is fed all the same: it would end the daemon for every client
- * because of one model. It is for a loop that is dead, and then nothing here runs.
+ * because of one model. It is for a loop that is dead, and then nothing here runs, and for a queue that serves nobody
+ * any more (dead_queue.c).
  *
  * What must always be true: under a queue's lock this file only looks and takes references. It answers afterwards,
  * and inf_job_give_up then decides whether the worker was quicker. */
@@ -69,6 +70,8 @@ static void note(struct inf_context *context, uint32_t queue, const struct found
 	if (!stuck) /* the next check finds it again */
 		return;
 	stuck->is_seen = true;
+	stuck->has_client = b;
+	stuck->uid = b ? b->user->uid : 0;
 	if (b)
 		inf_text(stuck->what, sizeof(stuck->what),
 			"one instruction of model '%s' for client '%s' (pid %u, user %lu)", b->method->model->model,
@@ -77,7 +80,7 @@ static void note(struct inf_context *context, uint32_t queue, const struct found
 		inf_text(stuck->what, sizeof(stuck->what), "preparing or releasing a model");
 	/* a load that waits for memory that this worker would have to release is now refused */
 	context->events.notify(context->events.self);
-	inf_stuck_describe(stuck, &context->queues, et_platform_now_ns(NULL), text, sizeof(text));
+	inf_stuck_describe(stuck, &context->queues, et_platform_now_ns(NULL), true, text, sizeof(text));
 	et_logf(&context->log, ET_LOG_WARNING, "%s; %s", text,
 		b ? "giving its request up, the other workers go on" : "the other workers go on");
 	if (!b)

@@ -177,25 +177,49 @@ static size_t open_programs(struct inf_backends *backends, size_t index)
 	return 0;
 }
 
+bool inf_backends_has_name(const struct inf_config *config, const char *name)
+{
+	bool is_known = strcmp(name, "portable") == 0 || is_compiled_in(name);
+	for (int kind = 0; kind <= ET_QUEUE_NPU; kind++)
+		is_known |= strcmp(name, et_queue_kind_name((enum et_queue_kind)kind)) == 0;
+	for (uint32_t i = 0; i < config->n_backend_sections; i++)
+		is_known |= strcmp(config->backend_sections[i].name, name) == 0;
+	return is_known;
+}
+
 /* Warn of names in the order of backends that no backend or device kind has: most likely a typing mistake. */
 static void warn_of_unknown_backends(const struct inf_backends *backends)
 {
 	for (uint32_t i = 0; i < backends->config->n_backends; i++) {
 		const char *name = backends->config->backends[i];
-		bool is_known = strcmp(name, "portable") == 0;
-		for (int kind = 0; kind <= ET_QUEUE_NPU; kind++)
-			is_known |= strcmp(name, et_queue_kind_name((enum et_queue_kind)kind)) == 0;
-		for (size_t j = 0; j < backends->registry.n_backends; j++)
-			is_known |= strcmp(name, backends->registry.backends[j].ops->name) == 0;
-		for (uint32_t j = 0; j < backends->n_missing; j++)
-			is_known |= strncmp(backends->missing[j], name, strlen(name)) == 0 &&
-				    backends->missing[j][strlen(name)] == ':';
-		if (!is_known)
+		if (!inf_backends_has_name(backends->config, name))
 			et_logf(backends->log, ET_LOG_WARNING,
 				"backends: no backend is called '%s'; a plug-in gets its name from its section "
 				"[backend %s]",
 				name, name);
 	}
+}
+
+/* Whether the workers of @queue call the plug-in with that index: for one of its devices, or on the CPU for its
+ * kernels. */
+static bool works_for(const struct inf_backends *backends, size_t index, struct et_queue_id queue)
+{
+	const struct et_backend_entry *entry = &backends->entries[index];
+	for (uint32_t d = 0; d < entry->ops->n_devices(entry->backend); d++) {
+		struct et_queue_id id = et_registry_queue(&backends->registry, index, d);
+		if (id.kind == queue.kind && id.device == queue.device)
+			return true;
+	}
+	return queue.kind == ET_QUEUE_CPU && et_plugin_kernels(entry->backend);
+}
+
+uint32_t inf_backends_end_stuck(const struct inf_backends *backends, struct et_queue_id queue, uint64_t before_ns)
+{
+	uint32_t n = 0;
+	for (size_t i = backends->n_compiled_in; i < backends->registry.n_backends; i++)
+		if (works_for(backends, i, queue))
+			n += et_plugin_end_stuck(backends->entries[i].backend, before_ns);
+	return n;
 }
 
 int inf_backends_init_processes(void)

@@ -25,6 +25,10 @@ int inf_backends_init_processes(void);
 /* Open every backend that is compiled in or that @config names. @backends is all zeros; @config and @log must
  * outlive it. 0 even if some backends are missing, or -ENOMEM. */
 int inf_backends_open(struct inf_backends *backends, const struct inf_config *config, const struct et_log *log);
+/* Kill processes of the plug-ins that work for @queue, if they have not answered a call since @before_ns; how many. */
+uint32_t inf_backends_end_stuck(const struct inf_backends *backends, struct et_queue_id queue, uint64_t before_ns);
+/* Whether a backend or a kind of device is called @name, with that configuration; the backend may be missing. */
+bool inf_backends_has_name(const struct inf_config *config, const char *name);
 /* Close them. Nothing may be running or loaded. All zeros is fine, and so is what a failed open left. */
 void inf_backends_close(struct inf_backends *backends);
 

@@ -59,10 +59,20 @@ struct usage {
 	struct inf_model *oldest; /* the least recently used of the unused models; NULL: none */
 };
 
-static void note_holder(struct usage *usage, const struct inf_model *s, uint64_t n)
+/* Whether every client may read the model's name: not of a program that a client brought, nor of a model that only some
+ * may open. */
+static bool is_public(const struct inf_repository *r, const struct inf_model *s)
+{
+	const struct inf_config_model *section = inf_config_find_model(r->o.config, s->model);
+	return !s->is_uploaded && (!section || (!section->users.text[0] && !section->groups.text[0]));
+}
+
+static void note_holder(const struct inf_repository *r, struct usage *usage, const struct inf_model *s, uint64_t n)
 {
 	struct holder holder = { s, n };
 	et_add_up(&usage->held, n);
+	if (!is_public(r, s))
+		return;
 	for (int i = 0; i < N_HOLDERS; i++)
 		if (holder.n > usage->holders[i].n) {
 			struct holder smaller = usage->holders[i];
@@ -107,7 +117,7 @@ static void measure(const struct inf_repository *r, const struct inf_model *aski
 				et_add_up(&usage.unused, n);
 				usage.apart -= n - use.n_instances;
 			} else if (s != asking || !inf_model_is_loading(s)) {
-				note_holder(&usage, s, n);
+				note_holder(r, &usage, s, n);
 			}
 			if (is_unused && (!usage.oldest || s->last_used_ns < usage.oldest->last_used_ns))
 				usage.oldest = s;

@@ -146,6 +146,7 @@ struct inf_model *inf_load_start(struct inf_open_state *state, const struct inf_
 	s->file = v->id;
 	s->data = state->variants.data_ids;
 	s->is_uploaded = state->is_uploaded;
+	s->is_quiet = !inf_log_quota_take(state->open->log_quota, INF_LOG_LOADS, et_platform_now_ns(NULL));
 	s->tenant = state->tenant;
 	s->keep_alive_ns = s->is_uploaded                       ? 0
 			   : section && section->has_keep_alive ? section->keep_alive_ns

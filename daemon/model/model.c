@@ -55,8 +55,9 @@ void inf_model_set_state(struct inf_model *s, enum inf_model_state state)
 			s->method, inf_model_state_name(s->state), inf_model_state_name(state));
 		return;
 	}
-	et_logf(s->log, ET_LOG_INFO, "model %s%s%s %s (%s): %s -> %s", s->model, s->version[0] ? "/" : "", s->version,
-		s->method, s->backend ? s->backend : "?", inf_model_state_name(s->state), inf_model_state_name(state));
+	et_logf(s->log, s->is_quiet ? ET_LOG_DEBUG : ET_LOG_INFO, "model %s%s%s %s (%s): %s -> %s", s->model,
+		s->version[0] ? "/" : "", s->version, s->method, s->backend ? s->backend : "?",
+		inf_model_state_name(s->state), inf_model_state_name(state));
 	s->state = state;
 }
 
@@ -398,7 +399,7 @@ static bool may_be_quick(const struct inf_model *s)
 static void warn_of_long_calls(const struct inf_model *s)
 {
 	const size_t many_steps = (size_t)5 * 1000 * 1000 * 1000;
-	if (s->info->n_likely_steps > many_steps)
+	if (s->info->n_likely_steps > many_steps && !s->is_quiet)
 		et_logf(s->log, ET_LOG_WARNING,
 			"model %s: one instruction may take about %.0f s on one core; requests of a higher priority "
 			"wait for it, unless it has a deadline",
@@ -452,7 +453,7 @@ static enum progress check_tasks(struct inf_model *s)
 /* All workers have done their tasks: log which of them could not prepare the loaded model. */
 static void warn_of_unprepared_workers(const struct inf_model *s)
 {
-	for (uint32_t i = 0; i < inf_queues_n_workers(s->queues); i++)
+	for (uint32_t i = 0; i < inf_queues_n_workers(s->queues) && !s->is_quiet; i++)
 		if (is_done(&s->tasks[i]) && s->tasks[i].status != ET_OK)
 			et_logf(s->log, ET_LOG_WARNING,
 				"model %s: a worker could not prepare it and tries again when a request comes to "

@@ -83,6 +83,7 @@ struct inf_model {
 	struct inf_file_id file;
 	struct inf_data_ids data;
 	bool is_uploaded; /* a client's own program */
+	bool is_quiet;    /* what becomes of it is not logged: its user has caused many such lines */
 	uint64_t tenant;  /* the user who uploaded it, see et_source */
 	/* FAILING, FAILED: why. */
 	enum inf_load_failure failure;

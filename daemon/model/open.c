@@ -132,6 +132,13 @@ static enum inf_status failure_status(const struct inf_open_state *state)
 	return INF_FAILED_PRECONDITION;
 }
 
+/* Log why an open failed, unless its user causes too many such lines. */
+static void warn(const struct inf_open_state *state, const char *error)
+{
+	if (inf_log_quota_take(state->open->log_quota, INF_LOG_OPENS, et_platform_now_ns(NULL)))
+		et_logf(state->repository->o.log, ET_LOG_WARNING, "%s", error);
+}
+
 static void give_up(struct inf_open_state *state)
 {
 	const struct inf_variant *v = state->refused;
@@ -152,7 +159,7 @@ static void give_up(struct inf_open_state *state)
 	} else {
 		inf_text(error, sizeof(error), "model '%s' can't be loaded: %s", state->model, state->tried);
 	}
-	et_logf(state->repository->o.log, ET_LOG_WARNING, "%s", error);
+	warn(state, error);
 	finish(state, failure_status(state), error, NULL);
 }
 
@@ -317,15 +324,21 @@ static void scan_run(struct inf_work *work)
 	close_own_files(state);
 }
 
+static bool may_open(const struct inf_open *open, const char *model)
+{
+	return !open->may_open || open->may_open(open, model);
+}
+
 /* Answer with the models or versions that there are. An inf_scan_fn. */
 static void refuse_absent(void *arg, int rc, const struct inf_variants *models, size_t n)
 {
 	struct inf_open_state *state = arg;
 	char names[400] = "", error[1000];
+	const char *last = NULL;
 	size_t n_names = 0;
 	bool is_other_version = false;
 	for (size_t i = 0; i < n && n_names < sizeof(names); i++) {
-		if (!models[i].n)
+		if (!models[i].n || !may_open(state->open, models[i].model))
 			continue;
 		if (strcmp(models[i].model, state->model) == 0) {
 			is_other_version = true;
@@ -337,9 +350,10 @@ static void refuse_absent(void *arg, int rc, const struct inf_variants *models, 
 					n_names ? ", " : "", models[j].version);
 			break;
 		}
-		if (i == 0 || strcmp(models[i].model, models[i - 1].model))
+		if (!last || strcmp(models[i].model, last))
 			n_names += inf_text(names + n_names, sizeof(names) - n_names, "%s%s", n_names ? ", " : "",
 				models[i].model);
+		last = models[i].model;
 	}
 	if (is_other_version)
 		inf_text(error, sizeof(error), "model '%s' has no version '%s'; there are: %s", state->model,
@@ -361,7 +375,7 @@ static void refuse_denied(struct inf_open_state *state)
 	char error[INF_CONFIG_PATH_MAX + 600];
 	inf_text(error, sizeof(error), "model '%s' can't be loaded: %s: Permission denied to user %lu", state->model,
 		state->variants.denied, (unsigned long)geteuid());
-	et_logf(state->repository->o.log, ET_LOG_WARNING, "%s", error);
+	warn(state, error);
 	finish(state, INF_FAILED_PRECONDITION, error, NULL);
 }
 
@@ -388,7 +402,8 @@ static void scan_done(struct inf_work *work)
 		state->is_suspended = true;
 		inf_repository_scan(r, refuse_absent, state);
 	} else {
-		if (state->variants.denied)
+		if (state->variants.denied &&
+			inf_log_quota_take(state->open->log_quota, INF_LOG_OPENS, et_platform_now_ns(NULL)))
 			et_logf(r->o.log, ET_LOG_WARNING, "model %s: %s is not searched: Permission denied to user %lu",
 				state->model, state->variants.denied, (unsigned long)geteuid());
 		choose(state);
@@ -491,6 +506,18 @@ static struct inf_model *find_match(const struct inf_repository *r, const struct
 	return NULL;
 }
 
+/* The sentence depends on the configuration alone. What the folder holds, whether the model is loaded, and who may open
+ * it stays unknown to those who may not. */
+static void refuse_client(struct inf_open_state *state)
+{
+	char error[700];
+	inf_text(error, sizeof(error),
+		"you may not open model '%s'; ask the administrator: 'users' and 'groups' of [model %s] in inferd.conf "
+		"say who may",
+		state->model, state->model);
+	finish(state, INF_PERMISSION_DENIED, error, NULL);
+}
+
 /* A model of the folder: refused, or READY already. False: its files must be scanned. */
 static bool is_answered_at_once(struct inf_open_state *state, bool must_scan)
 {
@@ -562,6 +589,8 @@ void inf_repository_open(struct inf_repository *r, struct inf_open *open)
 		open->done(open, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory", NULL);
 	} else if (r->is_closing) {
 		finish(state, INF_UNAVAILABLE, "inferd is shutting down", NULL);
+	} else if (!state->is_uploaded && !may_open(open, open->model)) {
+		refuse_client(state);
 	} else if (open->beside ? !take_beside(state, open->beside) : open->fd >= 0 && !take_own_files(state, open)) {
 		finish(state, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory", NULL);
 	} else if (open->beside) {

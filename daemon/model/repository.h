@@ -8,6 +8,7 @@
 #define DAEMON_MODEL_REPOSITORY_H
 
 #include "daemon/base/helper.h"
+#include "daemon/base/log_quota.h"
 #include "daemon/model/model.h"
 #include "daemon/model/variant.h"
 #include "daemon/queue/stuck.h"
@@ -54,6 +55,9 @@ struct inf_open {
 	 * model is loaded; model, version and backend are its own, fd is -1. The caller keeps it until done is
 	 * called. NULL: none. */
 	struct inf_model *beside;
+	/* Whether who asks may open @model of the folder, and know of it. NULL: any. Called until done is. */
+	bool (*may_open)(const struct inf_open *open, const char *model);
+	struct inf_log_quota *log_quota; /* for lines about this open; valid until done is called; NULL: no limit */
 	/* Called once, perhaps before inf_repository_open returns. On INF_OK @model is loaded; take a reference to
 	 * keep it. Else @error is a sentence. @open may be freed inside. */
 	void (*done)(struct inf_open *open, enum inf_status status, const char *error, struct inf_model *model);

@@ -11,6 +11,12 @@ struct inf_queues {
 	uint32_t n;
 };
 
+/* What daemon/loop/dead_queue.c knows of a queue. */
+struct inf_dead_queue {
+	uint64_t ended_ns; /* when it ended plug-ins' processes for this queue; 0: it did not */
+	bool is_dead;      /* and no such process holds it up */
+};
+
 /* The workers of all queues, and the worker_index values of a Plan that they use. */
 uint32_t inf_queues_n_workers(const struct inf_queues *queues);
 uint32_t inf_queues_n_plan_workers(const struct inf_queues *queues);

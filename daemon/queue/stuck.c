@@ -76,10 +76,11 @@ void inf_stuck_write_name(const struct inf_stuck_worker *worker, const struct in
 }
 
 void inf_stuck_describe(const struct inf_stuck_worker *worker, const struct inf_queues *queues, uint64_t now_ns,
-	char *to, size_t room)
+	bool is_full, char *to, size_t room)
 {
 	double s = now_ns > worker->since_ns ? (double)(now_ns - worker->since_ns) / 1e9 : 0;
 	char name[64];
 	inf_stuck_write_name(worker, queues, name, sizeof(name));
-	inf_text(to, room, "%s has been in %s for %.*f s", name, worker->what, s < 10 ? 1 : 0, s);
+	inf_text(to, room, "%s has been in %s for %.*f s", name, is_full ? worker->what : "one instruction",
+		s < 10 ? 1 : 0, s);
 }

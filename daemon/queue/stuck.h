@@ -12,12 +12,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct inf_stuck_worker {
 	struct et_list_node node;
 	uint32_t queue, worker;
 	uint64_t since_ns;
-	bool is_seen;   /* the watchdog's: this worker was still stuck at its last check */
+	bool is_seen;    /* the watchdog's: this worker was still stuck at its last check */
+	bool has_client; /* it runs a request of user uid */
+	uid_t uid;
 	char what[400]; /* "one instruction of model 'x' for client 'y' (pid 1, user 2)" */
 };
 
@@ -42,8 +45,8 @@ uint32_t inf_stuck_count(const struct inf_stuck_workers *stuck, uint32_t queue);
 /* Write "worker 1 of queue cpu". */
 void inf_stuck_write_name(const struct inf_stuck_worker *worker, const struct inf_queues *queues, char *to,
 	size_t room);
-/* Write "worker 1 of queue cpu has been in WHAT for 12 s". */
+/* Write "worker 1 of queue cpu has been in WHAT for 12 s"; without @is_full, nothing of the client and the model. */
 void inf_stuck_describe(const struct inf_stuck_worker *worker, const struct inf_queues *queues, uint64_t now_ns,
-	char *to, size_t room);
+	bool is_full, char *to, size_t room);
 
 #endif

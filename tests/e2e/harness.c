@@ -71,10 +71,9 @@ void e2e_start(struct e2e *e, const char *config)
 	e2e_start_limited(e, config, NULL);
 }
 
-void e2e_start_limited(struct e2e *e, const char *config, const struct rlimit *descriptors)
+static void write_config(const struct e2e *e, const char *config, char *path, size_t room)
 {
-	char path[128], notify[100];
-	snprintf(path, sizeof(path), "%s/inferd.conf", e->dir);
+	snprintf(path, room, "%s/inferd.conf", e->dir);
 	FILE *file = fopen(path, "we");
 	assert_non_null(file);
 	fprintf(file,
@@ -83,6 +82,20 @@ void e2e_start_limited(struct e2e *e, const char *config, const struct rlimit *d
 		e->socket, e->manager, e->models, getenv("E2E_LOG") ? getenv("E2E_LOG") : "error",
 		config ? config : "");
 	assert_int_equal(fclose(file), 0);
+}
+
+void e2e_reload(struct e2e *e, const char *config)
+{
+	char path[128];
+	write_config(e, config, path, sizeof(path));
+	assert_int_equal(kill(e->pid, SIGHUP), 0);
+	wait_until_ready(e);
+}
+
+void e2e_start_limited(struct e2e *e, const char *config, const struct rlimit *descriptors)
+{
+	char path[128], notify[100];
+	write_config(e, config, path, sizeof(path));
 	e2e_listen_for_readiness(e, notify, sizeof(notify));
 	e->pid = fork();
 	assert_true(e->pid >= 0);

@@ -45,7 +45,9 @@ extern const char *e2e_inferd;
 void e2e_init(struct e2e *e);
 /* Start the daemon and wait until it is ready. @config is the text of its configuration, added to the paths. */
 void e2e_start(struct e2e *e, const char *config);
-/* The same for a daemon that may have so many descriptors. */
+/* Have the daemon read @config instead, and wait until it has. */
+void e2e_reload(struct e2e *e, const char *config);
+/* The same as e2e_start for a daemon that may have so many descriptors. */
 void e2e_start_limited(struct e2e *e, const char *config, const struct rlimit *descriptors);
 /* The same with the test plug-in called @plugin (tests/plugins) as backend "test"; @more goes into its section. */
 void e2e_start_plugin(struct e2e *e, const char *plugin, const char *more);

@@ -51,9 +51,10 @@ static void make_sockets(struct e2e *e, int sockets[2])
 	assert_true(sockets[0] >= 0 && sockets[1] >= 0);
 }
 
-static void wait_for(struct e2e *e, const char *word)
+/* The next message with @word. */
+static const char *wait_for(struct e2e *e, const char *word)
 {
-	char text[512];
+	static char text[2048];
 	do {
 		struct pollfd p = { .fd = e->notify_fd, .events = POLLIN };
 		if (poll(&p, 1, 30000) != 1)
@@ -62,6 +63,13 @@ static void wait_for(struct e2e *e, const char *word)
 		assert_true(n > 0);
 		text[n] = '\0';
 	} while (!strstr(text, word));
+	return text;
+}
+
+/* The next status that the daemon tells of itself, once a second. */
+static const char *next_status(struct e2e *e)
+{
+	return wait_for(e, " requests answered");
 }
 
 static void check_works(struct e2e *e)
@@ -141,19 +149,26 @@ static void test_faulty_reload(void **state)
 	write_config(config, "[limits]\nmethods = none\n");
 	assert_int_equal(kill(e.pid, SIGHUP), 0);
 	wait_for(&e, "RELOADING=1");
-	wait_for(&e, "READY=1\nSTATUS=The configuration is faulty");
+	wait_for(&e, "READY=1\nSTATUS=The configuration is faulty and stays as it was: /tmp/");
+	/* it stays in the status */
+	for (int i = 0; i < 2; i++)
+		assert_non_null(strstr(next_status(&e), "inferd.conf:2: methods: 'none' is not a whole number; "));
 	check_works(&e);
 	write_config(config, "[limits]\nmethods = 0\n");
 	assert_int_equal(kill(e.pid, SIGHUP), 0);
 	wait_for(&e, "RELOADING=1");
 	wait_for(&e, "READY=1\nSTATUS=configuration read again");
+	assert_null(strstr(next_status(&e), "faulty"));
 	struct inferd *d = e2e_connect(&e);
 	struct inferd_method *m;
 	assert_int_equal(inferd_method_open(d, &m, "double", NULL), -INFERD_RESOURCE_EXHAUSTED);
 	inferd_close(d);
-	write_config(config, "[limits]\nmethods = 1\n[server]\nspin = 0\n");
+	write_config(config,
+		"[limits]\nmethods = 1\n[server]\nspin = 0\nage = 2s\nkeep_alive = 1m\n[backend a]\npath = x\n");
 	assert_int_equal(kill(e.pid, SIGHUP), 0);
-	wait_for(&e, "some of what changed needs a restart");
+	wait_for(&e, "READY=1\nSTATUS=Changed, but used only after a restart: spin, age, [backend a]");
+	assert_non_null(strstr(next_status(&e),
+		"STATUS=Changed, but used only after a restart: spin, age, [backend a]; "));
 	assert_int_equal(kill(e.pid, SIGTERM), 0);
 	assert_int_equal(e2e_wait(&e), 0);
 	close(sockets[0]);
@@ -237,6 +252,54 @@ static void test_options(void **state)
 	e2e_deinit(&e);
 }
 
+/* --check says what is named and not there: a warning if the daemon serves without it, else an error. */
+static void test_check(void **state)
+{
+	char out[8192], config[128], text[2048];
+	struct e2e e;
+	e2e_init(&e);
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	snprintf(config, sizeof(config), "%s/inferd.conf", e.dir);
+	const struct {
+		const char *text, *says;
+		int status;
+	} cases[] = {
+		{ "users = root\ngroups = root\nadministrators = root, @root\n[model double]\nusers = root\n[user root]\n"
+		  "weight = 2\n[group 12345]\nweight = 2\n[user 12345]\nweight = 2\n",
+			"", 0 },
+		{ "[user no-such-user]\nweight = 2\n", "[user no-such-user]: there is no such user", 0 },
+		{ "[group no-such-group]\nweight = 2\n", "[group no-such-group]: there is no such group", 0 },
+		{ "users = root, no-such-user\n", "[server] users: there is no user 'no-such-user'; it lets nobody in",
+			0 },
+		{ "[model double]\ngroups = root, no-such-group\n",
+			"[model double] groups: there is no group 'no-such-group'; it lets nobody in", 0 },
+		{ "administrators = @no-such-group, root\n",
+			"[server] administrators: there is no group 'no-such-group'", 0 },
+		{ "[model nowhere]\npin = yes\n", "[model nowhere]: there is no such model in /tmp/", 0 },
+		{ "[model double]\nbackend = acme\n", "[model double] backend: no backend is called 'acme'", 0 },
+		{ "backends = acme, portable\n", "[server] backends: no backend is called 'acme'", 0 },
+		{ "models = /nonexistent\n", "[server] models: /nonexistent: No such file or directory", 0 },
+		{ "cache = /nonexistent\n", "[server] cache: /nonexistent: No such file or directory", 0 },
+		{ "cache = /dev/null\n", "[server] cache: /dev/null: Not a directory", 0 },
+		{ "users = no-such-user\n", "[server] users, groups: none of these exists", 1 },
+		{ "administrators = no-such-user\n", "[server] administrators: none of these exists", 1 },
+		{ "[model double]\ngroups = no-such-group\n", "[model double] users, groups: none of these exists", 1 },
+		{ "program_host = /nonexistent\n", "[server] program_host: /nonexistent: No such file", 1 },
+		{ "[backend acme]\npath = /nonexistent.so\n", "[backend acme] path: /nonexistent.so: No such file", 1 },
+		{ "[backend acme]\npath = /\n", "[backend acme] path: /: Is a directory", 1 },
+		{ "[backend acme]\nhost = /etc/passwd\n", "[backend acme] host: /etc/passwd: Permission denied", 1 },
+	};
+	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
+		snprintf(text, sizeof(text), "[server]\nmodels = %s\ncache =\n%s", e.models, cases[i].text);
+		write_config(config, text);
+		const char *const args[] = { "inferd", "--check", "--config", config, NULL };
+		int status = run(args, out, sizeof(out));
+		if (status != cases[i].status || !strstr(out, cases[i].says) || (!*cases[i].says && *out))
+			fail_msg("'%s': %d, '%s'", cases[i].text, status, out);
+	}
+	e2e_deinit(&e);
+}
+
 /* Nothing keeps it from running, but it says what clients will not find. */
 static void test_mistakes_that_do_not_matter(void **state)
 {
@@ -279,6 +342,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_watchdog),
 		cmocka_unit_test(test_faulty_reload),
 		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_check),
 		cmocka_unit_test(test_mistakes_that_do_not_matter),
 		cmocka_unit_test(test_two),
 	};

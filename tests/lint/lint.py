@@ -83,7 +83,10 @@ MAY_INCLUDE = {
     "daemon/loop/server.h": DAEMON + ["daemon/client", "daemon/context.h", "daemon/loop"],
     "daemon/loop/server.c": DAEMON + ["ipc", "daemon/queue", "daemon/model", "daemon/client", "daemon/context.h", "daemon/loop",
                                       "daemon/loop/server.h"],
-    "daemon/main.c": DAEMON + ["daemon/loop/server.h", "daemon/context.h"],
+    # `inferd --check`, which main.c calls without a server
+    "daemon/loop/check.h": DAEMON,
+    "daemon/loop/check.c": DAEMON + ["daemon/model", "daemon/client", "daemon/loop", "daemon/loop/check.h"],
+    "daemon/main.c": DAEMON + ["daemon/loop/server.h", "daemon/loop/check.h", "daemon/context.h"],
     "clients": PLATFORM + ["ipc"],
     # `inferctl --local` runs programs in its own process.
     "clients/inferctl": CORE + PLATFORM + ["runtime/kernels", "runtime/profile", "delegates", "delegates/direct", "delegates/graph",

@@ -184,6 +184,24 @@ enum et_status et_plugin_restart(struct et_backend *b, struct et_diag *diag)
 	return ET_OK;
 }
 
+uint32_t et_plugin_end_stuck(struct et_backend *b, uint64_t before_ns)
+{
+	uint32_t n = b->parent ? 0 : et_plugin_tenants_end_stuck(b, before_ns);
+	bool is_stuck = false;
+	if (b->config.isolation == ET_PLUGIN_IN_THREAD)
+		return n;
+	pthread_mutex_lock(&b->lock);
+	for (struct et_list_node *node = b->calls.next; node != &b->calls; node = node->next)
+		is_stuck |= ET_CONTAINER_OF(node, struct et_plugin_call, node)->sent_ns < before_ns;
+	if (is_stuck && b->process.is_running && !b->is_ending) {
+		b->kill_reason = "held up every worker of its queue and was ended";
+		et_plugin_wake_watcher(b);
+		n++;
+	}
+	pthread_mutex_unlock(&b->lock);
+	return n;
+}
+
 /* --- for inferd-delegate-check ---------------------------------------------------------------------- */
 
 static enum et_status ask_device(struct et_backend *b, uint32_t type, uint32_t device, struct et_plugin_answer *answer,

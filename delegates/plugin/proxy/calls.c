@@ -164,6 +164,7 @@ static void send_call(struct et_backend *b, struct et_plugin_call *call, void *p
 {
 	struct et_plugin_header *header = packet;
 	call->id = header->id = ++b->last_id;
+	call->sent_ns = et_platform_now_ns(NULL);
 	et_list_append(&b->calls, &call->node);
 	int rc = send_in_order(b, packet, fd);
 	if (rc == -EAGAIN) {

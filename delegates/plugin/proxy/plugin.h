@@ -95,6 +95,10 @@ void et_plugin_state(struct et_backend *backend, struct et_plugin_state *ret_sta
  * there are. Any thread. */
 uint32_t et_plugin_tenant_states(struct et_backend *backend, struct et_plugin_state *ret_states, uint32_t max);
 
+/* Kill the processes of the backend, those of tenants too, that have not answered a call since @before_ns: their runs
+ * end with ET_E_BACKEND_CRASHED, as after a crash. How many there are; 0 with ET_PLUGIN_IN_THREAD. Any thread. */
+uint32_t et_plugin_end_stuck(struct et_backend *backend, uint64_t before_ns);
+
 /* Ask the plug-in whether it could run @payload: *ret_readiness is an enum inferd_delegate_readiness, with the
  * reason in @diag. Any thread; waits for the plug-in. */
 enum et_status et_plugin_probe(struct et_backend *backend, const struct et_payload *payload, uint32_t *ret_readiness,

@@ -65,7 +65,7 @@ struct et_plugin_shared {
 
 struct et_plugin_call {
 	struct et_list_node node;
-	uint64_t id, deadline_ns;
+	uint64_t id, sent_ns, deadline_ns;
 	struct et_instance *run; /* the instance whose run this is; NULL: another call, whose answer goes to @answer */
 	bool is_attended;        /* its sender waits for it (et_plugin_wait), and receives meanwhile */
 	bool is_hurried;         /* it was cancelled, and its deadline is that of the cancel */
@@ -244,6 +244,8 @@ uint64_t et_plugin_idle_end_ns(const struct et_backend *backend);
 enum et_status et_plugin_tenant_starts(struct et_backend *backend, struct et_diag *diag);
 void et_plugin_tenant_ended(struct et_backend *backend);
 void et_plugin_tenants_restart(struct et_backend *parent, struct et_diag *diag);
+/* et_plugin_end_stuck for each tenant. */
+uint32_t et_plugin_tenants_end_stuck(struct et_backend *parent, uint64_t before_ns);
 void et_plugin_tenants_begin_ending(struct et_backend *parent);
 void et_plugin_tenants_end(struct et_backend *parent);
 

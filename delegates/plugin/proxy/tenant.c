@@ -169,6 +169,17 @@ void et_plugin_tenants_restart(struct et_backend *parent, struct et_diag *diag)
 	pthread_mutex_unlock(&parent->tenants_lock);
 }
 
+uint32_t et_plugin_tenants_end_stuck(struct et_backend *parent, uint64_t before_ns)
+{
+	struct et_list_node *node, *after;
+	uint32_t n = 0;
+	pthread_mutex_lock(&parent->tenants_lock);
+	ET_LIST_FOR_EACH(node, after, &parent->tenants)
+		n += et_plugin_end_stuck(ET_CONTAINER_OF(node, struct et_backend, tenant_node), before_ns);
+	pthread_mutex_unlock(&parent->tenants_lock);
+	return n;
+}
+
 void et_plugin_tenants_begin_ending(struct et_backend *parent)
 {
 	struct et_list_node *node, *after;
