@@ -294,6 +294,37 @@ def isolation(setup):
     return out + [row("tensor bytes copied for it", max(r[2] for found in rows.values() for r in found), "≤", 0)]
 
 
+def programs(setup):
+    """A no-op program that a client brings, in its user's process, beside the same one as a model of the repository."""
+    cores = sorted(os.sched_getaffinity(0))
+    places = {"where the kernel puts the processes": None, "all on one core": cores[0]}
+    rows = {}
+    copied = 0
+    with tempfile.TemporaryDirectory(prefix="inferd-noop-") as folder, contextlib.ExitStack() as stack:
+        model = pathlib.Path(folder) / "noop.pte"
+        subprocess.run([str(setup.make_noop), str(1 << 10), str(model)], check=True)
+        daemons = {place: stack.enter_context(daemon(setup, {"noop": model}, core=core)) for place, core in places.items()}
+        for _ in range(setup.pairs):
+            there = setup.local(model, threads=1, requests=3000)
+            for place, core in places.items():
+                ping = setup.json_of(setup.pingpong, "3000", *([] if core is None else [core, core]))
+                options = {"core": core, "requests": 3000, "warm-up": 300}
+                found = [setup.remote(daemons[place], name, **options) for name in ("noop", model)]
+                copied += sum(f["copied_tensors"] for f in found)
+                rows.setdefault(place, []).append(
+                    [(ping[f"{key}_us"], *((f[f"{key}_ms"] - there[f"{key}_ms"]) * 1000 for f in found)) for key in ("p50", "min")])
+    out = []
+    for place, found in rows.items():
+        for index, which in enumerate(("p50", "least")):
+            ping, repository, own = (median(r[index][i] for r in found) for i in range(3))
+            out.append({"what": f"{place}, {which}: ping-pong; what a request of a repository's model adds; of a client's program",
+                        "value": f"{ping:.1f} µs; {repository:.1f} µs; {own:.1f} µs"})
+        out += [{"what": f"{place}: a repository's model, as a multiple of the ping-pong",
+                 "value": f"{median(r[0][1] / r[0][0] for r in found):.2f} ×"},
+                row(f"{place}: a client's program, likewise", median(r[0][2] / r[0][0] for r in found), "≤", 2, " ×")]
+    return out + [row("tensors copied", copied, "≤", 0)]
+
+
 def openvino_payload(path):
     """What the exporter made, out of a program: six u64, each part behind the one before, the first behind these."""
     data = path.read_bytes()
@@ -559,7 +590,7 @@ def killed(setup):
             {"what": "the same, medians", "value": f"{times['idle_p50_ms']:.2f} ms, {times['rest_p50_ms']:.2f} ms"}]
 
 
-BENCHES = {"efficientnet": efficientnet, "overhead": overhead, "isolation": isolation, "openvino": openvino, "crowd": crowd,
+BENCHES = {"efficientnet": efficientnet, "overhead": overhead, "isolation": isolation, "programs": programs, "openvino": openvino, "crowd": crowd,
            "interactive": interactive, "weights": weights, "memory": memory, "noop": noop, "idle": idle, "resting": resting,
            "killed": killed,
            **versus.benches(sys.modules[__name__])}
