@@ -381,7 +381,8 @@ enum { MAX_QUICK_STEPS = 1 << 20, MAX_QUICK_COPY = 64 * 1024 };
 
 /* Quick runs in the past promise nothing for the next one, which may bring larger shapes or take another branch.
  * The loop, which runs it, can stop only between two instructions; so no instruction may take long, nor may the
- * copies before and after them. A delegate may work elsewhere, and the loop would wait for it. */
+ * copies before and after them. A delegate may work elsewhere, and the loop would wait for it; so does a client's
+ * program, whatever backend it was exported for. */
 static bool may_be_quick(const struct inf_model *s)
 {
 	size_t n_copied = 0;
@@ -391,8 +392,9 @@ static bool may_be_quick(const struct inf_model *s)
 	for (uint32_t i = 0; i < s->info->n_outputs; i++) /* copied if the client binds it over another one */
 		if (!et_add(n_copied, s->info->outputs[i].n_bytes, &n_copied))
 			return false;
-	return s->backend && strcmp(s->backend, "portable") == 0 && s->info->n_most_steps <= MAX_QUICK_STEPS &&
-	       n_copied <= MAX_QUICK_COPY;
+	bool is_elsewhere = et_program_source(s->program)->client_files != NULL;
+	return s->backend && strcmp(s->backend, "portable") == 0 && !is_elsewhere &&
+	       s->info->n_most_steps <= MAX_QUICK_STEPS && n_copied <= MAX_QUICK_COPY;
 }
 
 /* Cancellation and deadlines reach into a kernel, but a higher priority waits until it has ended. */

@@ -79,6 +79,7 @@ uint8_t *e2e_program_large(size_t *ret_n_bytes);            /* s = s + x + 1, y 
 uint8_t *e2e_program_hoarder(size_t *ret_n_bytes);          /* y = x + s[0], with 16 MB of state s that nobody writes */
 uint8_t *e2e_program_forever(size_t *ret_n_bytes);          /* never ends by itself */
 uint8_t *e2e_program_forever_stateful(size_t *ret_n_bytes); /* s = s + x, y = s; never ends by itself */
+uint8_t *e2e_program_moody(size_t *ret_n_bytes);            /* y = x + x, again and again until a second input */
 uint8_t *e2e_program_foreign(size_t *ret_n_bytes);          /* needs a backend that nobody has */
 uint8_t *e2e_program_unknown(size_t *ret_n_bytes);          /* needs an operator that nobody has */
 

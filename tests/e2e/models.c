@@ -116,6 +116,24 @@ uint8_t *e2e_program_forever(size_t *ret_n_bytes)
 	return make_added(ret_n_bytes, 1, "aten::add", true);
 }
 
+uint8_t *e2e_program_moody(size_t *ret_n_bytes)
+{
+	struct make_program mk;
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	uint32_t arena = mk_arena(&mk, 64);
+	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena });
+	int go = mk_tensor(&mk, &(struct mk_tensor){ .type = ET_BOOL, MK_SIZES(1), .arena = arena, .offset = 16 });
+	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = 32 });
+	int one = mk_int(&mk, 1);
+	mk_kernel(&mk, mk_operator(&mk, "aten::add", "out"), MK_ARGS(x, x, one, y, y));
+	mk_jump_false(&mk, go, 0);
+	mk_input(&mk, x);
+	mk_input(&mk, go);
+	mk_output(&mk, y);
+	return mk_finish(&mk, ret_n_bytes);
+}
+
 uint8_t *e2e_program_unknown(size_t *ret_n_bytes)
 {
 	return make_added(ret_n_bytes, 1, "nobodys::operator", false);

@@ -378,25 +378,6 @@ static void test_weights(void **state)
 
 /* --- a quick model that is not ---------------------------------------------------------------------- */
 
-/* y = x + x, again and again until @go. */
-static uint8_t *make_moody(size_t *ret_n_bytes)
-{
-	struct make_program mk;
-	mk_init(&mk);
-	mk_method(&mk, "forward");
-	uint32_t arena = mk_arena(&mk, 64);
-	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena });
-	int go = mk_tensor(&mk, &(struct mk_tensor){ .type = ET_BOOL, MK_SIZES(1), .arena = arena, .offset = 16 });
-	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = 32 });
-	int one = mk_int(&mk, 1);
-	mk_kernel(&mk, mk_operator(&mk, "aten::add", "out"), MK_ARGS(x, x, one, y, y));
-	mk_jump_false(&mk, go, 0);
-	mk_input(&mk, x);
-	mk_input(&mk, go);
-	mk_output(&mk, y);
-	return mk_finish(&mk, ret_n_bytes);
-}
-
 static void note_status(struct inferd_binding *b, int status, void *userdata)
 {
 	*(int *)userdata = status;
@@ -409,7 +390,7 @@ static void test_moody(void **state)
 	struct e2e e;
 	int rc, status = 1;
 	e2e_init(&e);
-	e2e_put_program(&e, "moody.pte", make_moody);
+	e2e_put_program(&e, "moody.pte", e2e_program_moody);
 	e2e_put_program(&e, "double.pte", e2e_program_double);
 	e2e_start(&e, NULL);
 	struct inferd *d = e2e_connect(&e), *other = e2e_connect(&e);

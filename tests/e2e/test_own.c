@@ -288,6 +288,97 @@ static void test_gives_way(void **state)
 	end();
 }
 
+static void note_status(struct inferd_binding *b, int status, void *userdata)
+{
+	*(int *)userdata = status;
+}
+
+enum { N_QUICK = 300 };
+
+/* Have so many short runs that the loop thread would begin the next one itself, were it not a client's program. */
+static struct inferd_binding *bind_quick(struct inferd *client)
+{
+	struct inferd_binding *b = bind_own(client, e2e_program_moody);
+	*(bool *)inferd_input(b, 1) = true;
+	for (int i = 0; i < N_QUICK; i++) {
+		*(float *)inferd_input(b, 0) = (float)i;
+		if (inferd_infer(b, NULL))
+			fail_msg("%s", inferd_error(client));
+		assert_true(*(float *)inferd_output(b, 0) == 2 * (float)i);
+	}
+	return b;
+}
+
+/* All of them are served while the run of another client is under way. */
+static void expect_served(struct inferd_binding *model)
+{
+	int rc;
+	for (int i = 0; i < N_QUICK; i++)
+		assert_true(e2e_infer(model, (float)i, &rc) == 2 * (float)i && rc == 0);
+}
+
+/* A program whose runs were all short begins one that does not end: the loop thread does not wait for it. */
+static void test_moody(void **state)
+{
+	int status = 1;
+	begin(NULL);
+	struct inferd *other = e2e_connect(&e);
+	struct inferd_binding *b = bind_quick(d), *model = e2e_bind(other, "double", NULL);
+	struct inferd_request_options options = { .struct_size = sizeof(options), .timeout_us = 50000 };
+	*(bool *)inferd_input(b, 1) = false;
+	assert_int_equal(inferd_infer_async(b, NULL, note_status, &status), 0);
+	expect_served(model);
+	e2e_until_jobs(&e, 1, 0);
+	assert_int_equal(inferd_cancel(b), 0);
+	while (status == 1)
+		assert_true(inferd_wait(d, 30000) >= 0);
+	assert_int_equal(status, -INFERD_CANCELLED);
+	inferd_close(d);
+	d = e2e_connect(&e);
+	b = bind_quick(d);
+	*(bool *)inferd_input(b, 1) = false;
+	assert_int_equal(inferd_infer(b, &options), -INFERD_MISSED_DEADLINE);
+	inferd_close(other);
+	end();
+}
+
+/* The process stops answering just when a run begins, or ends: others are served all the same. So they are when the next
+ * run first needs an instance of the process and to show it memory. */
+static void test_stopped(void **state)
+{
+	int status = 1, second = 1;
+	begin("workers = 3\n"); /* two of them wait for the process */
+	struct inferd *other = e2e_connect(&e);
+	struct inferd_binding *b = bind_quick(d), *new_one = bind_own(d, e2e_program_moody);
+	struct inferd_binding *model = e2e_bind(other, "double", NULL);
+	*(bool *)inferd_input(new_one, 1) = true;
+	pid_t pid = process();
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	assert_int_equal(inferd_infer_async(b, NULL, note_status, &status), 0);
+	assert_int_equal(inferd_infer_async(new_one, NULL, note_status, &second), 0);
+	expect_served(model);
+	e2e_until_jobs(&e, 2, 0);
+	assert_true(status == 1 && second == 1);
+	assert_int_equal(kill(pid, SIGCONT), 0);
+	while (status == 1 || second == 1)
+		assert_true(inferd_wait(d, 30000) >= 0);
+	assert_true(status == 0 && second == 0);
+	inferd_close(d);
+	d = e2e_connect(&e);
+	b = bind_quick(d);
+	status = 1;
+	pid = process();
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	assert_int_equal(inferd_infer_async(b, NULL, note_status, &status), 0);
+	expect_served(model);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	while (status == 1)
+		assert_true(inferd_wait(d, 30000) >= 0);
+	assert_int_equal(status, -INFERD_BACKEND_CRASHED);
+	inferd_close(other);
+	end();
+}
+
 /* What the daemon refuses: a file that is no program, a program that nothing here can run, one that needs more than its
  * user may have. */
 static void test_refused(void **state)
@@ -329,6 +420,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_low_priority),
 		cmocka_unit_test(test_endless),
 		cmocka_unit_test(test_gives_way),
+		cmocka_unit_test(test_moody),
+		cmocka_unit_test(test_stopped),
 		cmocka_unit_test(test_refused),
 	};
 	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
