@@ -108,7 +108,9 @@ struct inferd_method_options {
 	size_t struct_size;  /* sizeof(struct inferd_method_options) */
 	const char *version; /* of the model; NULL: the newest. NULL for inferd_method_open_fd */
 	const char *method;  /* of the program; NULL: the only one, or "forward" */
-	const char *backend; /* NULL: the first one in the daemon's order that works */
+	/* Backends in the order in which they are wanted, "npu, xnnpack": names, ids, or kinds of device; the first one
+	 * that the model has a variant for is used. NULL: the first one in the daemon's order that works. */
+	const char *backend;
 	/* For inferd_method_open_fd: file descriptors of the program's data files (`.ptd`, at most 15), in the order
 	 * in which they are searched for a tensor's name. They stay the caller's. The daemon finds the data files of
 	 * its own models by itself. */
@@ -148,7 +150,7 @@ INFERD_API int inferd_method_reset(struct inferd_method *m);
 enum { INFERD_MAX_DIMS = 16 };
 
 struct inferd_tensor_info {
-	const char *name; /* "input_0", "output_1" */
+	const char *name; /* of model.conf, else "input_0", "output_1" */
 	/* A tensor: "FP32", "FP16", "BF16", "INT8", "INT64", "BOOL", ...
 	 * A scalar (is_scalar): "INT", "DOUBLE" or "BOOL"; "None" for an input that the program leaves out (there is
 	 * nothing to set) and for an output without a value; "String" for an output that is a string
@@ -161,6 +163,16 @@ struct inferd_tensor_info {
 	size_t n_bytes;  /* of the tensor at its largest */
 	bool is_dynamic; /* its shape may differ from request to request */
 	bool is_scalar;  /* a number and no tensor: it has no memory; see inferd_set_scalar and inferd_output_scalar */
+	/* The rest is what the model's author says in model.conf(5), or nothing. Later versions of the library may add
+	 * members; the library makes these structs. */
+	const char *const *labels; /* of an output: what the elements of its last dimension stand for */
+	size_t n_labels;           /* 0: none are known */
+	/* How an image becomes this input. An element is pixel * scale[c] + offset[c], where pixel is 0 ... 255 and c
+	 * its channel in the order of @colour. */
+	const char *layout; /* "NCHW", "NHWC", "CHW" or "HWC": the dimensions of @shape; NULL: not known to be one */
+	const char *colour; /* "RGB", "BGR" or "GRAY"; NULL with @layout */
+	size_t n_channels;  /* of scale and offset; 0 without @layout */
+	double scale[4], offset[4];
 };
 INFERD_API size_t inferd_n_inputs(const struct inferd_method *m);
 INFERD_API size_t inferd_n_outputs(const struct inferd_method *m);

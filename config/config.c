@@ -88,6 +88,10 @@ static const struct inf_config_key keys[] = {
 	{ "model", "backend", KIND_NAME, offsetof(struct inf_config_model, backend) },
 	{ "model", "users", KIND_NAMES, offsetof(struct inf_config_model, users) },
 	{ "model", "groups", KIND_NAMES, offsetof(struct inf_config_model, groups) },
+	{ "model", "version", KIND_VERSION, offsetof(struct inf_config_model, version), 0, 0, 0,
+		offsetof(struct inf_config_model, has_version) },
+	{ "model", "warm_up", KIND_COUNT, offsetof(struct inf_config_model, warm_up), 0, INF_CONFIG_WARM_UP_MAX, 0,
+		offsetof(struct inf_config_model, has_warm_up) },
 };
 
 /* --- sections ------------------------------------------------------------------------------------- */
@@ -204,6 +208,17 @@ static bool is_named(const struct inf_config_parse *p)
 	return is_kind(p, "user") || is_kind(p, "group") || is_kind(p, "model") || is_kind(p, "backend");
 }
 
+static void check_section(struct inf_config_parse *p)
+{
+	if (is_named(p) && !*p->instance)
+		inf_config_fail(p, -EINVAL, "[%s] needs a name: [%.*s NAME]", p->section, (int)p->n_kind, p->section);
+	else if (!is_named(p) && strcmp(p->section, "server") != 0 && strcmp(p->section, "limits") != 0)
+		inf_config_fail(p, -EINVAL,
+			"unknown section [%s]; there are [server], [limits], [user NAME], [group NAME], [model NAME] "
+			"and [backend NAME]",
+			p->section);
+}
+
 /* Read a section header: a line that begins with '['. One without ']' is left to inih, which refuses it. */
 static void take_section(struct inf_config_parse *p, const char *line)
 {
@@ -218,16 +233,11 @@ static void take_section(struct inf_config_parse *p, const char *line)
 	p->instance = p->section + p->n_kind + strspn(p->section + p->n_kind, " ");
 	if (*rest && *rest != ';')
 		inf_config_fail(p, -EINVAL, "more than a section's name in '%.*s'", (int)strcspn(line, "\r\n"), line);
-	else if (is_named(p) && !*p->instance)
-		inf_config_fail(p, -EINVAL, "[%s] needs a name: [%.*s NAME]", p->section, (int)p->n_kind, p->section);
 	else if (strlen(p->instance) >= INF_CONFIG_NAME_MAX)
 		inf_config_fail(p, -EINVAL, "[%.*s ...]: a name has at most %d characters", (int)p->n_kind, p->section,
 			INF_CONFIG_NAME_MAX - 1);
-	else if (!is_named(p) && strcmp(p->section, "server") != 0 && strcmp(p->section, "limits") != 0)
-		inf_config_fail(p, -EINVAL,
-			"unknown section [%s]; there are [server], [limits], [user NAME], [group NAME], [model NAME] "
-			"and [backend NAME]",
-			p->section);
+	else
+		p->check_section(p);
 }
 
 /* List the valid keys, so that a typing mistake is easy to correct. */
@@ -248,7 +258,8 @@ static int unknown_key(struct inf_config_parse *p, const char *name)
 static int handle(void *user, const char *section, const char *name, const char *value)
 {
 	struct inf_config_parse *p = user;
-	void *object = p->config;
+	struct inf_config *config = p->config;
+	void *object = config;
 	bool is_model = is_kind(p, "model"), is_backend = is_kind(p, "backend");
 	struct inf_config_user *user_section = NULL;
 	if (p->rc < 0)
@@ -256,11 +267,11 @@ static int handle(void *user, const char *section, const char *name, const char 
 
 	if (is_named(p)) {
 		if (is_kind(p, "user"))
-			user_section = take_user(&p->config->user_sections, &p->config->n_user_sections, p->instance);
+			user_section = take_user(&config->user_sections, &config->n_user_sections, p->instance);
 		else if (is_kind(p, "group"))
-			user_section = take_user(&p->config->group_sections, &p->config->n_group_sections, p->instance);
-		object = is_backend ? (void *)take_backend(p->config, p->instance)
-			 : is_model ? (void *)take_model(p->config, p->instance)
+			user_section = take_user(&config->group_sections, &config->n_group_sections, p->instance);
+		object = is_backend ? (void *)take_backend(config, p->instance)
+			 : is_model ? (void *)take_model(config, p->instance)
 				    : (void *)user_section;
 		if (!object) {
 			inf_config_fail(p, -ENOMEM, "out of memory");
@@ -276,7 +287,7 @@ static int handle(void *user, const char *section, const char *name, const char 
 			continue;
 		if (inf_config_set(p, &keys[i], object, value) < 0)
 			return 0;
-		struct inf_limits *limits = user_section ? &user_section->limits : &p->config->limits;
+		struct inf_limits *limits = user_section ? &user_section->limits : &config->limits;
 		limits->given |= keys[i].bit;
 		if (keys[i].mark)
 			*(bool *)((char *)object + keys[i].mark) = true;
@@ -329,21 +340,28 @@ static char *next_line(char *to, int room, void *stream)
 	return to;
 }
 
-int inf_config_parse(struct inf_config *config, const char *text, const char *name, struct inf_config_error *error)
+int inf_config_parse_lines(struct inf_config_parse *p, inf_config_handle_fn handle_line)
 {
-	struct inf_config_parse p = { .config = config, .name = name, .text = text, .error = error };
-	int line = ini_parse_stream(next_line, &p, handle, &p);
+	int line = ini_parse_stream(next_line, p, handle_line, p);
 	if (line == -2) {
-		p.line = 0;
-		return inf_config_fail(&p, -ENOMEM, "out of memory");
+		p->line = 0;
+		return inf_config_fail(p, -ENOMEM, "out of memory");
 	}
 	/* a line that inih itself could not split, before any line that the handler refused */
-	if (line > 0 && (p.rc == 0 || (unsigned)line < p.failed_line)) {
-		p.rc = 0;
-		p.line = (unsigned)line;
-		return inf_config_fail(&p, -EINVAL, "neither 'key = value' nor '[section]'");
+	if (line > 0 && (p->rc == 0 || (unsigned)line < p->failed_line)) {
+		p->rc = 0;
+		p->line = (unsigned)line;
+		return inf_config_fail(p, -EINVAL, "neither 'key = value' nor '[section]'");
 	}
-	return p.rc;
+	return p->rc;
+}
+
+int inf_config_parse(struct inf_config *config, const char *text, const char *name, struct inf_config_error *error)
+{
+	struct inf_config_parse p = {
+		.config = config, .name = name, .text = text, .error = error, .check_section = check_section
+	};
+	return inf_config_parse_lines(&p, handle);
 }
 
 /* --- files ---------------------------------------------------------------------------------------- */
@@ -354,19 +372,18 @@ static int file_fail(struct inf_config_error *error, const char *path, int rc)
 	return rc;
 }
 
-static int load_file(struct inf_config *config, const char *path, struct inf_config_error *error)
+int inf_config_read(const char *path, size_t max_bytes, char **ret_text, struct inf_config_error *error)
 {
-	enum { MAX_BYTES = 1 << 20 };
 	FILE *file = fopen(path, "re");
 	if (!file)
 		return file_fail(error, path, -errno);
-	char *text = malloc(MAX_BYTES + 1);
+	char *text = malloc(max_bytes + 1);
 	if (!text) {
 		fclose(file);
 		return file_fail(error, path, -ENOMEM);
 	}
-	size_t n = fread(text, 1, MAX_BYTES + 1, file);
-	int rc = ferror(file) ? (errno ? -errno : -EIO) : n > MAX_BYTES ? -EFBIG : 0;
+	size_t n = fread(text, 1, max_bytes + 1, file);
+	int rc = ferror(file) ? (errno ? -errno : -EIO) : n > max_bytes ? -EFBIG : 0;
 	fclose(file);
 	if (rc < 0) {
 		free(text);
@@ -374,11 +391,20 @@ static int load_file(struct inf_config *config, const char *path, struct inf_con
 	}
 	text[n] = '\0';
 	if (memchr(text, '\0', n)) {
+		free(text);
 		snprintf(error->text, sizeof(error->text), "%.400s: not a text file", path);
-		rc = -EINVAL;
-	} else {
-		rc = inf_config_parse(config, text, path, error);
+		return -EINVAL;
 	}
+	*ret_text = text;
+	return 0;
+}
+
+static int load_file(struct inf_config *config, const char *path, struct inf_config_error *error)
+{
+	char *text = NULL;
+	int rc = inf_config_read(path, 1 << 20, &text, error);
+	if (rc == 0)
+		rc = inf_config_parse(config, text, path, error);
 	free(text);
 	return rc;
 }

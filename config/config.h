@@ -18,6 +18,8 @@ enum {
 	INF_CONFIG_BACKENDS_MAX = 16,
 	INF_CONFIG_OPTIONS_MAX = 16,
 	INF_CONFIG_MODEL_OPTIONS_MAX = 8,
+	INF_CONFIG_VERSION_MAX = 16,
+	INF_CONFIG_WARM_UP_MAX = 1000,
 };
 
 /* The limits of one user: the most that the user may hold at a time. */
@@ -83,6 +85,9 @@ struct inf_config_model {
 	uint64_t stall_ns;
 	char backend[INF_CONFIG_NAME_MAX];     /* empty: the general order */
 	struct inf_config_names users, groups; /* who may open it; both empty: everyone */
+	bool has_version, has_warm_up;
+	char version[INF_CONFIG_VERSION_MAX]; /* that serves; empty: the latest */
+	uint32_t warm_up;                     /* runs on zeros before it is READY */
 	struct inf_config_model_options options;
 };
 

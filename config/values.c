@@ -4,6 +4,7 @@
  * What must always be true: a value is stored only if it is valid, and a sentence names the key, the value and what
  * would be valid. Which keys exist is in config.c. */
 #include "config/config_internal.h"
+#include "config/model_name.h"
 
 #include "runtime/base/checked.h"
 #include "runtime/base/log.h"
@@ -218,6 +219,13 @@ int inf_config_set(struct inf_config_parse *p, const struct inf_config_key *key,
 	}
 	case KIND_NAMES:
 		return set_names(p, key, to, value);
+	case KIND_VERSION: {
+		bool is_latest = strcmp(value, "latest") == 0;
+		if (!is_latest && !inf_version_is_valid(value))
+			return inf_config_fail(p, -EINVAL, "%s: '%s' is neither latest nor a whole number", key->name,
+				value);
+		return inf_config_set_text(p, key->name, to, INF_CONFIG_VERSION_MAX, is_latest ? "" : value);
+	}
 	case KIND_PRIORITY:
 		for (uint32_t i = 0; i < INF_CONFIG_N_PRIORITIES; i++)
 			if (strcmp(value, inf_config_priorities[i]) == 0) {

@@ -23,6 +23,8 @@ enum {
 	INF_MAX_PACKET = 64 * 1024,
 	INF_MAX_PACKET_FDS = 16,
 	INF_MAX_DIMS = 16,
+	INF_MAX_LABELS = 65536,       /* of an output */
+	INF_MAX_CHANNELS = 4,         /* of an image */
 	INF_MAX_SLOTS = 1024,         /* inputs or outputs of a Method */
 	INF_MAX_NAME = 255,           /* bytes of the name of a model, method, backend, region or client */
 	INF_MAX_TEXT = 1023,          /* bytes of a sentence */
@@ -110,6 +112,14 @@ struct inf_tensor_metadata {
 	bool constant;
 	size_t n_text;
 	const uint8_t *text;
+	size_t n_labels;
+	const char *const *labels;
+	const char *layout;
+	const char *colour;
+	size_t n_scale;
+	const double *scale;
+	size_t n_offset;
+	const double *offset;
 };
 struct inf_model_metadata {
 	const char *name;
@@ -138,14 +148,21 @@ struct inf_model_index {
 	uint64_t memory_bytes;
 	size_t n_files;
 	const char *const *files;
+	bool serves;
+	const char *file;
+	const char *digest;
+	const char *note;
+	const char *passed_over;
 };
 struct inf_repository_index {
 	size_t n_models;
 	const struct inf_model_index *models;
+	const char *folder;
 };
 struct inf_repository_model { /* load and unload */
 	const char *repository_name;
 	const char *model_name;
+	const char *version; /* load */
 };
 struct inf_statistic_duration {
 	uint64_t count;
@@ -194,6 +211,9 @@ struct inf_program_status {
 	uint64_t instance_bytes;
 	uint32_t cores;
 	const char *cores_reason;
+	const char *file;
+	const char *digest;
+	const char *note;
 };
 struct inf_client_status {
 	uint64_t session;

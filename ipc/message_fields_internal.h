@@ -155,6 +155,11 @@ static const struct field tensor_metadata_fields[] = {
 	BOOL(scalar),
 	BOOL(constant),
 	BYTES(text, INF_MAX_STRINGS),
+	STRINGS(labels, INF_MAX_LABELS),
+	STRING(layout, INF_MAX_NAME),
+	STRING(colour, INF_MAX_NAME),
+	NUMBERS(scale, INF_MAX_CHANNELS),
+	NUMBERS(offset, INF_MAX_CHANNELS),
 };
 SHAPE(tensor_metadata, tensor_metadata);
 #undef OURS
@@ -196,6 +201,11 @@ static const struct field model_index_fields[] = {
 	STRING(backend, INF_MAX_NAME),
 	NUMBER(memory_bytes),
 	STRINGS(files, INF_MAX_LIST),
+	BOOL(serves),
+	STRING(file, INF_MAX_TEXT),
+	STRING(digest, INF_MAX_NAME),
+	STRING(note, INF_MAX_TEXT),
+	STRING(passed_over, INF_MAX_TEXT),
 };
 SHAPE(model_index, repository_index_response__model_index);
 #undef OURS
@@ -205,6 +215,7 @@ SHAPE(model_index, repository_index_response__model_index);
 #define THEIRS Inferd__Wire__RepositoryIndexResponse
 static const struct field repository_index_fields[] = {
 	MESSAGES(models, INF_MAX_LIST, &model_index_shape),
+	STRING(folder, INF_MAX_TEXT),
 };
 SHAPE(repository_index, repository_index_response);
 #undef OURS
@@ -215,6 +226,7 @@ SHAPE(repository_index, repository_index_response);
 static const struct field repository_model_load_fields[] = {
 	STRING(repository_name, INF_MAX_NAME),
 	STRING(model_name, INF_MAX_NAME),
+	STRING(version, INF_MAX_NAME),
 };
 SHAPE(repository_model_load, repository_model_load_request);
 #undef OURS
@@ -316,6 +328,9 @@ static const struct field program_status_fields[] = {
 	NUMBER(instance_bytes),
 	NUMBER(cores),
 	STRING(cores_reason, INF_MAX_NAME),
+	STRING(file, INF_MAX_TEXT),
+	STRING(digest, INF_MAX_NAME),
+	STRING(note, INF_MAX_TEXT),
 };
 SHAPE(program_status, program_status);
 #undef OURS

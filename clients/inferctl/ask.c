@@ -3,7 +3,7 @@
  *
  * The daemon answers each request exactly once, and only one is in flight here. So the next packet must be its
  * reply, or a refusal without an id; anything else means that the peer is not inferd, and is an error. The wait is
- * limited to 30 s, because a tool that gives up with a message is of more use than one that hangs. */
+ * limited to 30 s (but for a load), because a tool that gives up with a message is of more use than one that hangs. */
 #include "clients/inferctl/ask.h"
 
 #include "ipc/channel.h"
@@ -24,6 +24,7 @@ struct ctl_ask {
 	struct inf_channel channel;
 	struct inf_codec encode, decode;
 	uint64_t id;
+	bool has_long_answer; /* wait for it without limit */
 	unsigned char packet[INF_MAX_PACKET];
 };
 
@@ -147,7 +148,7 @@ static int wait_for(struct ctl_ask *ask, short events, char *error, size_t error
 	struct pollfd poll_fd = { .fd = inf_channel_fd(&ask->channel), .events = events };
 	int rc;
 	do
-		rc = poll(&poll_fd, 1, ANSWER_TIMEOUT_MS);
+		rc = poll(&poll_fd, 1, ask->has_long_answer ? -1 : ANSWER_TIMEOUT_MS);
 	while (rc < 0 && errno == EINTR);
 	if (rc > 0)
 		return 0;
@@ -216,6 +217,8 @@ int ctl_ask(struct ctl_ask *ask, struct inf_request *request, struct inf_reply *
 {
 	const char *name;
 	request->id = ++ask->id;
+	/* a backend may compile for minutes, and the daemon limits that itself */
+	ask->has_long_answer = request->kind == INF_REQUEST_REPOSITORY_MODEL_LOAD;
 	if (send_request(ask, request, error, error_size) < 0 || receive_reply(ask, ret_reply, error, error_size) < 0)
 		return -1;
 	if (ret_reply->status == INF_OK)

@@ -132,6 +132,6 @@ uint64_t ctl_now_ns(void);
 
 extern const struct ctl_command ctl_status_command, ctl_models_command, ctl_inspect_command, ctl_infer_command,
 	ctl_verify_command, ctl_bench_command, ctl_why_command, ctl_load_command, ctl_unload_command,
-	ctl_restart_command;
+	ctl_restart_command, ctl_import_command, ctl_rollback_command, ctl_versions_command;
 
 #endif

@@ -30,6 +30,9 @@ int ctl_engine_begin(const struct ctl *ctl, struct ctl_engine **ret_engine, cons
 			options->config  ? "--config"
 			: options->cache ? "--cache"
 					 : "--threads");
+	if (options->is_local && options->backend)
+		return ctl_misuse(ctl,
+			"--backend chooses between variants of the daemon's models, so it can't be --local");
 	with_socket.socket = ctl->socket;
 	int rc = options->is_local ? ctl_local_engine_new(ret_engine, &with_socket, &error)
 				   : ctl_remote_engine_new(ret_engine, &with_socket, &error);

@@ -26,18 +26,21 @@ int ctl_error_set(struct ctl_error *error, const char *format, ...) __attribute_
 
 struct ctl_engine_options {
 	bool is_local;
-	const char *socket; /* for the daemon; NULL: the default */
-	unsigned n_seats;   /* at most so many seats are opened */
-	unsigned n_threads; /* local: threads that a seat computes with */
-	const char *cache;  /* local: a folder that keeps packed weights; NULL: none are kept */
-	const char *config; /* local: the daemon's configuration, for its plug-ins; NULL: the installed one */
-	bool poison;        /* local: fill activations with NaN before each run */
+	const char *socket;  /* for the daemon; NULL: the default */
+	unsigned n_seats;    /* at most so many seats are opened */
+	unsigned n_threads;  /* local: threads that a seat computes with */
+	const char *cache;   /* local: a folder that keeps packed weights; NULL: none are kept */
+	const char *config;  /* local: the daemon's configuration, for its plug-ins; NULL: the installed one */
+	const char *backend; /* daemon: backends in the order in which they are wanted; NULL: any */
+	bool poison;         /* local: fill activations with NaN before each run */
 };
 
 /* The rows of an option table that fill @to, a struct ctl_engine_options. */
 /* clang-format off */
 #define CTL_ENGINE_OPTIONS(to) \
 	{ "local", 'l', CTL_FLAG, &(to).is_local, NULL, "run in this process, without the daemon" }, \
+	{ "backend", 0, CTL_STRING, &(to).backend, "NAMES", \
+		"use the first of these backends that the model has a variant for: \"npu, xnnpack\"" }, \
 	{ "config", 0, CTL_STRING, &(to).config, "FILE", \
 		"with --local: use the plug-ins and options of this configuration of the daemon" }, \
 	{ "cache", 0, CTL_STRING, &(to).cache, "DIR", \

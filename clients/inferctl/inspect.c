@@ -10,11 +10,13 @@
 #include "clients/inferctl/graph.h"
 #include "clients/inferctl/value.h"
 
+#include "config/model_conf.h"
 #include "delegates/known_delegates.h"
 #include "delegates/payload_format.h"
 #include "runtime/platform/platform.h"
 #include "runtime/plan.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -217,6 +219,35 @@ static int print_json(struct inspect *in)
 
 /* --- text ----------------------------------------------------------------------------------------- */
 
+/* model.conf beside the file; NULL: there is none, or @ret_error has its mistake. */
+static struct inf_model_conf *find_conf(const struct inspect *in, struct inf_config_error *ret_error)
+{
+	const char *slash = strrchr(in->file.path, '/');
+	char *path = ctl_format("%.*smodel.conf", slash ? (int)(slash + 1 - in->file.path) : 0, in->file.path);
+	struct inf_model_conf *conf = inf_model_conf_new();
+	int rc = conf ? inf_model_conf_load(conf, path, false, ret_error) : -ENOMEM;
+	if (rc == -ENOENT)
+		ret_error->text[0] = '\0';
+	free(path);
+	return rc < 0 ? inf_model_conf_unref(conf) : conf;
+}
+
+static void print_described(const struct inf_model_conf *conf)
+{
+	for (uint32_t i = 0; i < conf->n_ios; i++) {
+		const struct inf_model_conf_io *io = &conf->ios[i];
+		printf("    %-6s %2u  %s", io->is_input ? "input" : "output", io->index,
+			io->name[0] ? ctl_safe(io->name) : "-");
+		if (io->n_labels)
+			printf(", %u labels: %s, ...", io->n_labels, ctl_safe(io->labels[0]));
+		if (io->layout[0])
+			printf(", %s %s image", io->layout, io->colour);
+		for (uint32_t c = 0; c < io->n_scale; c++)
+			printf("%s%g * pixel %+g", c ? "; " : ": ", io->scale[c], io->offset[c]);
+		putchar('\n');
+	}
+}
+
 static void print_ios(const char *word, const struct et_method_spec *method, const uint32_t *slots, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -370,6 +401,15 @@ static void print_text(struct inspect *in)
 	for (uint32_t i = 0; in->file.is_bundle && i < in->file.bundle.n_suites; i++)
 		printf("  %u test case%s for %s\n", in->file.bundle.suites[i].n_cases,
 			in->file.bundle.suites[i].n_cases == 1 ? "" : "s", ctl_safe(in->file.bundle.suites[i].method));
+	struct inf_config_error error = { "" };
+	struct inf_model_conf *conf = find_conf(in, &error);
+	if (conf) {
+		printf("  model.conf beside it\n");
+		print_described(conf);
+	} else if (error.text[0]) {
+		printf("  %s%s%s\n", ctl_red(ctl), ctl_safe(error.text), ctl_plain(ctl));
+	}
+	inf_model_conf_unref(conf);
 }
 
 static int inspect(struct inspect *in, const char *path, const struct ctl_strings *data)
@@ -377,7 +417,10 @@ static int inspect(struct inspect *in, const char *path, const struct ctl_string
 	struct et_diag diag = { 0 };
 	char text[700];
 	int rc = CTL_OK;
+	const char *foreign = et_platform_foreign_file(path);
 
+	if (foreign)
+		return ctl_fail("%s is %s", path, foreign);
 	if (ctl_file_open(&in->file, path, data, &diag) != ET_OK)
 		return ctl_fail("%s%s", diag.text,
 			ctl_is_path(path) ? "" : "; inspect takes a file, not the name of a model");

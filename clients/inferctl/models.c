@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static int ask_index(const struct ctl *ctl, struct ctl_ask **ret_ask, struct inf_reply *ret_reply)
+int ctl_ask_index(const struct ctl *ctl, struct ctl_ask **ret_ask, struct inf_reply *ret_reply)
 {
 	struct inf_request request = { .kind = INF_REQUEST_REPOSITORY_INDEX, .repository_index = { "", false } };
 	int rc = ctl_ask_once(ctl, false, &request, ret_ask, ret_reply);
@@ -24,9 +24,10 @@ static json_t *model_json(const struct inf_model_index *model)
 	json_t *files = json_array();
 	for (size_t i = 0; i < model->n_files; i++)
 		json_array_append_new(files, json_string(model->files[i]));
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:o}", "name", model->name, "version", model->version, "state",
-		model->state, "reason", model->reason, "backend", model->backend, "memory_bytes",
-		(json_int_t)model->memory_bytes, "files", files);
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:b, s:s, s:s, s:s, s:s}", "name", model->name, "version",
+		model->version, "state", model->state, "reason", model->reason, "backend", model->backend,
+		"memory_bytes", (json_int_t)model->memory_bytes, "files", files, "serves", model->serves, "file",
+		model->file, "digest", model->digest, "note", model->note, "passed_over", model->passed_over);
 }
 
 static const char *state_colour(const struct ctl *ctl, const char *state)
@@ -34,35 +35,52 @@ static const char *state_colour(const struct ctl *ctl, const char *state)
 	return strcmp(state, "READY") == 0 ? ctl_green(ctl) : strcmp(state, "FAILED") == 0 ? ctl_red(ctl) : "";
 }
 
-static void print_index(const struct ctl *ctl, const struct inf_repository_index *index)
+static void print_sentence(const struct ctl *ctl, const struct inf_model_index *model, const char *colour,
+	const char *sentence)
 {
-	static const char *const headings[] = { "model", "version", "state", "backend", "memory", "files" };
+	if (sentence[0])
+		printf("%s%s%s%s%s: %s\n", colour, ctl_safe(model->name), model->version[0] ? "/" : "",
+			ctl_safe(model->version), ctl_plain(ctl), ctl_safe(sentence));
+}
+
+/* @name: print that model only; NULL: all. */
+static void print_index(const struct ctl *ctl, const struct inf_repository_index *index, const char *name)
+{
+	static const char *const headings[] = { "model", "version", "state", "serves", "backend", "memory", "sha-256",
+		"files" };
 	struct ctl_table table;
 	if (!index->n_models) {
 		printf("the repository has no model; put one at NAME/1/model.pte in its folder ('models' in inferd.conf)\n");
 		return;
 	}
-	ctl_table_init(&table, "llllrl");
+	ctl_table_init(&table, "lllllrll");
 	for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++)
 		ctl_table_cell(&table, "%s", headings[i]);
 	for (size_t i = 0; i < index->n_models; i++) {
 		const struct inf_model_index *model = &index->models[i];
 		char files[512] = "";
+		if (name && strcmp(model->name, name) != 0)
+			continue;
 		for (size_t k = 0, n = 0; k < model->n_files && n < sizeof(files); k++)
 			n += (size_t)snprintf(files + n, sizeof(files) - n, "%s%s", k ? ", " : "", model->files[k]);
 		ctl_table_cell(&table, "%s", model->name);
 		ctl_table_cell(&table, "%s", model->version[0] ? model->version : "-");
 		ctl_table_cell(&table, "%s", model->state);
+		ctl_table_cell(&table, "%s", model->serves ? "yes" : "-");
 		ctl_table_cell(&table, "%s", model->backend[0] ? model->backend : "-");
 		ctl_table_cell(&table, "%s", model->memory_bytes ? ctl_bytes(model->memory_bytes) : "-");
-		ctl_table_cell(&table, "%s", files);
+		ctl_table_cell(&table, "%.12s", model->digest[0] ? model->digest : "-");
+		ctl_table_cell(&table, "%s", files[0] ? files : "-");
 	}
 	ctl_table_print(ctl, &table, 0);
 	ctl_table_deinit(&table);
-	for (size_t i = 0; i < index->n_models; i++)
-		if (index->models[i].reason[0])
-			printf("%s%s%s: %s\n", state_colour(ctl, index->models[i].state),
-				ctl_safe(index->models[i].name), ctl_plain(ctl), ctl_safe(index->models[i].reason));
+	for (size_t i = 0; i < index->n_models; i++) {
+		if (name && strcmp(index->models[i].name, name) != 0)
+			continue;
+		print_sentence(ctl, &index->models[i], state_colour(ctl, index->models[i].state),
+			index->models[i].reason);
+		print_sentence(ctl, &index->models[i], ctl_yellow(ctl), index->models[i].note);
+	}
 }
 
 static int run_models(struct ctl *ctl, int argc, char **argv)
@@ -75,7 +93,7 @@ static int run_models(struct ctl *ctl, int argc, char **argv)
 		return rc;
 	if (at != argc)
 		return ctl_misuse(ctl, "models takes no arguments; 'inferctl why NAME' shows one model");
-	rc = ask_index(ctl, &ask, &reply);
+	rc = ctl_ask_index(ctl, &ask, &reply);
 	if (rc != CTL_OK)
 		return rc;
 	if (ctl->is_json) {
@@ -84,7 +102,7 @@ static int run_models(struct ctl *ctl, int argc, char **argv)
 			json_array_append_new(models, model_json(&reply.repository_index.models[i]));
 		rc = ctl_print_json(json_pack("{s:o}", "models", models));
 	} else {
-		print_index(ctl, &reply.repository_index);
+		print_index(ctl, &reply.repository_index, NULL);
 	}
 	ctl_ask_close(ask);
 	return rc;
@@ -95,6 +113,8 @@ const struct ctl_command ctl_models_command = {
 	.arguments = "[OPTION...]",
 	.summary = "List the models of the daemon's repository and their state",
 	.help = "READY: the model is loaded. UNLOADED: it is loaded when a client opens it. FAILED: it cannot be loaded.\n"
+		"IGNORED: what lies there is no version of a model. The version that 'serves' is the one that clients get\n"
+		"who do not ask for a version; sha-256 is the beginning of the digest of the file as it was loaded.\n"
 		"The reasons of failures follow the table. They may concern only some methods or files of a model that is\n"
 		"otherwise READY.\n",
 	.run = run_models,
@@ -110,15 +130,25 @@ static void print_why(const struct ctl *ctl, const struct inf_model_index *model
 	if (model->memory_bytes)
 		printf(", %s", ctl_bytes(model->memory_bytes));
 	printf("\n");
+	if (model->serves)
+		printf("  serves clients who do not ask for a version\n");
+	if (model->file[0])
+		printf("  loaded from %s\n  SHA-256 %s\n", ctl_safe(model->file),
+			model->digest[0] ? model->digest : "is not computed yet");
 	for (size_t i = 0; i < model->n_files; i++)
 		printf("  on disk: %s\n", ctl_safe(model->files[i]));
+	if (model->passed_over[0])
+		printf("  passed over: %s\n", ctl_safe(model->passed_over));
+	if (model->note[0])
+		printf("  %s%s%s\n", ctl_yellow(ctl), ctl_safe(model->note), ctl_plain(ctl));
 	printf("  %s\n", model->reason[0] ? ctl_safe(model->reason)
 			 : strcmp(model->state, "UNLOADED") == 0
 				 ? "no client has opened it since the daemon started, or it was unloaded"
 				 : "no problems");
 }
 
-static int run_why(struct ctl *ctl, int argc, char **argv)
+/* What the index has about one model: a paragraph for each entry, or a table. */
+static int run_one(struct ctl *ctl, int argc, char **argv, bool is_table)
 {
 	struct inf_reply reply;
 	struct ctl_ask *ask;
@@ -129,7 +159,7 @@ static int run_why(struct ctl *ctl, int argc, char **argv)
 
 	if (!name)
 		return rc;
-	rc = ask_index(ctl, &ask, &reply);
+	rc = ctl_ask_index(ctl, &ask, &reply);
 	if (rc != CTL_OK)
 		return rc;
 	found = json_array();
@@ -140,17 +170,37 @@ static int run_why(struct ctl *ctl, int argc, char **argv)
 		n_found++;
 		if (ctl->is_json)
 			json_array_append_new(found, model_json(model));
-		else
+		else if (!is_table)
 			print_why(ctl, model);
 	}
 	if (!n_found)
 		rc = ctl_fail("the repository has no model '%s'; 'inferctl models' lists the models", name);
 	else if (ctl->is_json)
 		rc = ctl_print_json(json_pack("{s:O}", "models", found));
+	else if (is_table)
+		print_index(ctl, &reply.repository_index, name);
 	json_decref(found);
 	ctl_ask_close(ask);
 	return rc;
 }
+
+static int run_why(struct ctl *ctl, int argc, char **argv)
+{
+	return run_one(ctl, argc, argv, false);
+}
+
+static int run_versions(struct ctl *ctl, int argc, char **argv)
+{
+	return run_one(ctl, argc, argv, true);
+}
+
+const struct ctl_command ctl_versions_command = {
+	.name = "versions",
+	.arguments = "NAME",
+	.summary = "List the versions of a model, and which one serves",
+	.help = "The columns are those of 'inferctl models'. Versions that were rolled back are listed as IGNORED.\n",
+	.run = run_versions,
+};
 
 const struct ctl_command ctl_why_command = {
 	.name = "why",
@@ -173,9 +223,9 @@ static int run_manage(struct ctl *ctl, int argc, char **argv, bool is_load)
 	if (!name)
 		return rc;
 	if (is_load)
-		request.repository_model_load = (struct inf_repository_model){ "", name };
+		request.repository_model_load = (struct inf_repository_model){ .model_name = name };
 	else
-		request.repository_model_unload = (struct inf_repository_model){ "", name };
+		request.repository_model_unload = (struct inf_repository_model){ .model_name = name };
 	rc = ctl_ask_once(ctl, true, &request, &ask, &reply);
 	if (rc != CTL_OK)
 		return rc;
@@ -200,8 +250,9 @@ const struct ctl_command ctl_load_command = {
 	.name = "load",
 	.arguments = "NAME",
 	.summary = "Load a model now (manager socket)",
-	.help = "A model that FAILED is tried again. Files that changed are loaded; clients that have the model open keep\n"
-		"the old ones.\n",
+	.help = "A model that FAILED is tried again. Files that changed, and newer versions, are loaded; clients that have\n"
+		"the model open keep the old ones. If the newest version can't be loaded, the command fails and the last\n"
+		"good one serves.\n",
 	.run = run_load,
 };
 

@@ -197,10 +197,12 @@ static int open_method(struct remote_instance *instance, const struct remote_mod
 {
 	struct inferd_method_options options = { .struct_size = sizeof(options),
 		.method = model->method,
+		.backend = instance->base.engine->options.backend,
 		.data_fds = model->data_fds,
 		.n_data_fds = model->n_data_fds };
 	if (with) { /* the daemon has its program already */
 		options.share_with = with->method;
+		options.backend = NULL;
 		options.n_data_fds = 0;
 		return inferd_method_open(instance->d, &instance->method, NULL, &options);
 	}

@@ -50,14 +50,15 @@ static int print_json(const struct inf_server_status *s)
 	for (size_t i = 0; i < s->n_programs; i++) {
 		const struct inf_program_status *p = &s->programs[i];
 		json_array_append_new(programs,
-			json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "name",
-				p->name, "version", p->version, "backend", p->backend, "methods",
+			json_pack(
+				"{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:s}",
+				"name", p->name, "version", p->version, "backend", p->backend, "methods",
 				(json_int_t)p->methods, "file_bytes", (json_int_t)p->file_bytes, "plan_bytes",
 				(json_int_t)p->plan_bytes, "state_bytes", (json_int_t)p->state_bytes, "frame_bytes",
 				(json_int_t)p->frame_bytes, "requests", (json_int_t)p->requests, "copied_bytes",
 				(json_int_t)p->copied_bytes, "median_ns", (json_int_t)p->median_ns, "context_bytes",
 				(json_int_t)p->instance_bytes, "cores", (json_int_t)p->cores, "cores_reason",
-				p->cores_reason));
+				p->cores_reason, "file", p->file, "digest", p->digest, "note", p->note));
 	}
 	for (size_t i = 0; i < s->n_clients; i++) {
 		const struct inf_client_status *c = &s->clients[i];
@@ -131,6 +132,11 @@ static void print_programs(const struct ctl *ctl, const struct inf_server_status
 	if (s->n_programs)
 		ctl_table_print(ctl, &table, 2);
 	ctl_table_deinit(&table);
+	for (size_t i = 0; i < s->n_programs; i++)
+		if (s->programs[i].file[0])
+			printf("  %s/%s is %s, SHA-256 %.12s\n", ctl_safe(s->programs[i].name),
+				ctl_safe(s->programs[i].version), ctl_safe(s->programs[i].file),
+				s->programs[i].digest[0] ? s->programs[i].digest : "not known yet");
 }
 
 static void print_clients(const struct ctl *ctl, const struct inf_server_status *s)

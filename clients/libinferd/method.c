@@ -11,6 +11,30 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Copy what the model's author says of an input or output. False when out of memory. */
+static bool copy_description(struct et_pool *pool, struct inferd_tensor_info *info,
+	const struct inf_tensor_metadata *from)
+{
+	const char **labels = ET_POOL_NEW_ARRAY(pool, const char *, from->n_labels);
+	for (size_t i = 0; labels && i < from->n_labels; i++)
+		if (!(labels[i] = et_pool_strndup(pool, from->labels[i], strlen(from->labels[i]))))
+			return false;
+	info->labels = labels;
+	info->n_labels = from->n_labels;
+	if (from->layout[0]) {
+		info->layout = et_pool_strndup(pool, from->layout, strlen(from->layout));
+		info->colour = et_pool_strndup(pool, from->colour, strlen(from->colour));
+		info->n_channels = from->n_scale < from->n_offset ? from->n_scale : from->n_offset; /* at most 4 each */
+		for (size_t i = 0; i < info->n_channels; i++) {
+			info->scale[i] = from->scale[i];
+			info->offset[i] = from->offset[i];
+		}
+	}
+	return labels && (!from->layout[0] || (info->layout && info->colour));
+}
+_Static_assert(sizeof(((struct inferd_tensor_info *)0)->scale) == INF_MAX_CHANNELS * sizeof(double),
+	"the channels of a message fit the infos");
+
 /* Copy the descriptions of @n inputs or outputs. NULL when out of memory. */
 static struct inferd_tensor_info *copy_infos(struct et_pool *pool, const struct inf_tensor_metadata *from, size_t n)
 {
@@ -19,7 +43,7 @@ static struct inferd_tensor_info *copy_infos(struct et_pool *pool, const struct 
 		struct inferd_tensor_info *info = &infos[i];
 		info->name = et_pool_strndup(pool, from[i].name, strlen(from[i].name));
 		info->datatype = et_pool_strndup(pool, from[i].datatype, strlen(from[i].datatype));
-		if (!info->name || !info->datatype)
+		if (!info->name || !info->datatype || !copy_description(pool, info, &from[i]))
 			return NULL;
 		info->n_dims = from[i].n_shape; /* at most INF_MAX_DIMS */
 		for (size_t k = 0; k < info->n_dims; k++) {

@@ -37,15 +37,35 @@ static void out_of_memory(struct inf_session *s, uint64_t id)
 	inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
 }
 
-const struct inf_tensor_metadata *inf_answer_tensors(struct et_pool *pool, const struct et_io_info *infos, uint32_t n,
-	const char *what)
+/* What model.conf says of an input or output. The strings live as long as the model. */
+static void describe_tensor(struct inf_tensor_metadata *t, const struct inf_model_conf_io *io)
 {
+	if (io->name[0])
+		t->name = io->name;
+	t->n_labels = io->n_labels;
+	t->labels = (const char *const *)io->labels;
+	t->layout = io->layout;
+	t->colour = io->colour;
+	t->n_scale = io->n_scale;
+	t->scale = io->scale;
+	t->n_offset = io->n_offset;
+	t->offset = io->offset;
+}
+
+const struct inf_tensor_metadata *inf_answer_tensors(struct et_pool *pool, const struct inf_model *model, bool is_input)
+{
+	const struct et_io_info *infos = is_input ? model->info->inputs : model->info->outputs;
+	uint32_t n = is_input ? model->info->n_inputs : model->info->n_outputs;
+	const struct inf_model_conf *conf = model->is_default_method ? model->conf : NULL;
 	struct inf_tensor_metadata *tensors = ET_POOL_NEW_ARRAY(pool, struct inf_tensor_metadata, n);
 	size_t n_left = INF_MAX_STRINGS;
 	for (uint32_t i = 0; i < n && tensors; i++) {
 		const struct et_io_info *info = &infos[i];
 		struct inf_tensor_metadata *t = &tensors[i];
-		t->name = text(pool, "%s_%u", what, i);
+		const struct inf_model_conf_io *io = inf_model_conf_find(conf, is_input, i);
+		t->name = text(pool, "%s_%u", is_input ? "input" : "output", i);
+		if (io)
+			describe_tensor(t, io);
 		t->byte_size = info->n_bytes;
 		if (info->tag != ET_TAG_TENSOR) {
 			t->scalar = true;
@@ -125,7 +145,27 @@ static uint32_t cores_of(const struct inf_context *context, const struct inf_mod
 	return inf_width_uses_all_cores(width) ? inf_pool_n_workers(cpu) : 1;
 }
 
-static void describe_program(const struct inf_context *context, const struct inf_model *m, struct inf_program_status *p)
+/* What an administrator should know of the loaded model @m; "": nothing. In @pool; without memory "". */
+static const char *note_of(const struct inf_model *m, struct et_pool *pool)
+{
+	char note[INF_MAX_TEXT + 1] = "";
+	size_t n = 0;
+	if (m->warning && m->warning[0])
+		n += inf_text(note, sizeof(note), "%s", m->warning);
+	if (m->newer[0])
+		n += inf_text(note + n, sizeof(note) - n,
+			"%sversion %s is in the folder and is not loaded; 'inferctl load %s' makes it serve",
+			n ? "; " : "", m->newer, m->model);
+	if (m->is_changed)
+		n += inf_text(note + n, sizeof(note) - n,
+			"%sits file on disk is newer than what is loaded; 'inferctl load %s' loads that", n ? "; " : "",
+			m->model);
+	const char *kept = et_pool_strndup(pool, note, n);
+	return kept ? kept : "";
+}
+
+static void describe_program(const struct inf_context *context, const struct inf_model *m, struct inf_program_status *p,
+	struct et_pool *pool)
 {
 	const char *reason;
 	uint32_t cores = cores_of(context, m, &reason);
@@ -148,6 +188,9 @@ static void describe_program(const struct inf_context *context, const struct inf
 		.instance_bytes = inf_model_use(m).n_instances,
 		.cores = cores,
 		.cores_reason = reason,
+		.file = m->is_uploaded ? "" : m->path,
+		.digest = m->digest,
+		.note = note_of(m, pool),
 	};
 }
 
@@ -258,7 +301,7 @@ static bool list_programs(const struct asker *asker, struct et_pool *pool, struc
 	for (const struct et_list_node *node = list->next; node != list && programs; node = node->next) {
 		const struct inf_model *m = ET_CONTAINER_OF(node, const struct inf_model, node);
 		if (inf_model_is_loaded(m) && sees_model(asker, m))
-			describe_program(context, m, &programs[status->n_programs++]);
+			describe_program(context, m, &programs[status->n_programs++], pool);
 	}
 	status->programs = programs;
 	return programs;
@@ -350,11 +393,12 @@ static bool describe_slow_helper(const struct inf_context *context, uint64_t now
 	return true;
 }
 
-/* Workers that are stuck, and a helper that is slow. False: no memory. */
+/* Workers that are stuck, a slow helper, and models that do not serve what the folder holds. False: no memory. */
 static bool list_warnings(const struct asker *asker, struct et_pool *pool, struct inf_server_status *status)
 {
 	const struct inf_context *context = asker->session->context;
-	const char **warnings = ET_POOL_NEW_ARRAY(pool, const char *, context->stuck.n + 1);
+	const struct et_list_node *models = inf_repository_models(context->repository);
+	const char **warnings = ET_POOL_NEW_ARRAY(pool, const char *, context->stuck.n + 1 + count(models));
 	const struct et_list_node *stuck = &context->stuck.list;
 	uint64_t now_ns = et_platform_now_ns(NULL);
 	char warning[600];
@@ -370,6 +414,13 @@ static bool list_warnings(const struct asker *asker, struct et_pool *pool, struc
 	if (describe_slow_helper(context, now_ns, warning, sizeof(warning)) &&
 		(warnings[status->n_warnings] = et_pool_strndup(pool, warning, strlen(warning))))
 		status->n_warnings++;
+	for (const struct et_list_node *node = models->next; node != models; node = node->next) {
+		const struct inf_model *m = ET_CONTAINER_OF(node, const struct inf_model, node);
+		const char *note =
+			inf_model_is_loaded(m) && m->is_newest && sees_model(asker, m) ? note_of(m, pool) : "";
+		if (note[0] && (warnings[status->n_warnings] = text(pool, "model %s: %s", m->model, note)))
+			status->n_warnings++;
+	}
 	status->warnings = warnings;
 	return true;
 }
@@ -454,8 +505,8 @@ void inf_answer_metadata(struct inf_session *s, uint64_t id, struct inf_model *m
 	uint32_t n_methods = et_program_n_methods(program);
 	const char **methods = ET_POOL_NEW_ARRAY(&pool, const char *, n_methods);
 	const char **versions = ET_POOL_NEW_ARRAY(&pool, const char *, n_on_disk + 1);
-	m->inputs = inf_answer_tensors(&pool, model->info->inputs, model->info->n_inputs, "input");
-	m->outputs = inf_answer_tensors(&pool, model->info->outputs, model->info->n_outputs, "output");
+	m->inputs = inf_answer_tensors(&pool, model, true);
+	m->outputs = inf_answer_tensors(&pool, model, false);
 	if (!methods || !versions || !m->inputs || !m->outputs) {
 		et_pool_deinit(&pool);
 		out_of_memory(s, id);
@@ -464,7 +515,7 @@ void inf_answer_metadata(struct inf_session *s, uint64_t id, struct inf_model *m
 	for (uint32_t i = 0; i < n_methods; i++)
 		methods[m->n_methods++] = et_program_method_at(program, i)->name;
 	for (size_t i = 0; i < n_on_disk; i++)
-		if (strcmp(on_disk[i].model, model->model) == 0)
+		if (strcmp(on_disk[i].model, model->model) == 0 && on_disk[i].n)
 			versions[m->n_versions++] = on_disk[i].version;
 	if (!m->n_versions)
 		versions[m->n_versions++] = model->version;
@@ -533,9 +584,20 @@ static void describe_model(struct inf_context *context, struct inf_model_index *
 		if (m->state == INF_MODEL_FAILED || nearness(now) <= nearness(state))
 			continue;
 		state = now;
+		index->serves = state == INF_MODEL_READY && m->is_newest;
+		index->file = m->path;
+		index->digest = m->digest;
+		index->passed_over = m->passed_over;
+		index->note = note_of(m, pool);
 		index->backend = state == INF_MODEL_READY ? m->backend : "";
 		if (state == INF_MODEL_FAILED && !index->reason)
 			index->reason = m->reason;
+	}
+	if (v->ignored) {
+		index->reason = v->ignored;
+		index->state = "IGNORED";
+		*ret = INF_MODEL_UNLOADED;
+		return;
 	}
 	if (!v->n && v->denied)
 		index->reason = text(pool, "%.400s: Permission denied to user %lu", v->denied,
@@ -576,7 +638,7 @@ void inf_answer_index(struct inf_session *s, uint64_t id, bool only_ready, const
 	if (!models) {
 		out_of_memory(s, id);
 	} else {
-		reply.repository_index = (struct inf_repository_index){ n, models };
+		reply.repository_index = (struct inf_repository_index){ n, models, s->context->config.models };
 		inf_session_reply(s, &reply);
 	}
 	et_pool_deinit(&pool);

@@ -8,10 +8,10 @@
 #include "daemon/model/variant.h"
 #include "runtime/base/alloc.h"
 
-/* Inputs or outputs of a Plan in the form of a reply, named @what_0, @what_1 ...; the array and what it points to
- * live in @pool. NULL: no memory, or @n is 0. */
-const struct inf_tensor_metadata *inf_answer_tensors(struct et_pool *pool, const struct et_io_info *infos, uint32_t n,
-	const char *what);
+/* The inputs or outputs of @model in the form of a reply, with the names of its model.conf or input_0, input_1 ...; the
+ * array lives in @pool, what it points to there or as long as the model. NULL: no memory, or there are none. */
+const struct inf_tensor_metadata *inf_answer_tensors(struct et_pool *pool, const struct inf_model *model,
+	bool is_input);
 
 void inf_answer_server_metadata(struct inf_session *session, uint64_t id);
 void inf_answer_status(struct inf_session *session, uint64_t id);

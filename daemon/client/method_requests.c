@@ -38,8 +38,8 @@ static void finish_open(struct inf_pending *p)
 	et_pool_init(&pool, et_platform_allocator());
 	struct inf_method_opened *m = &reply.method_opened;
 	m->method = method->id = inf_table_add(&s->methods, method);
-	m->inputs = inf_answer_tensors(&pool, model->info->inputs, model->info->n_inputs, "input");
-	m->outputs = inf_answer_tensors(&pool, model->info->outputs, model->info->n_outputs, "output");
+	m->inputs = inf_answer_tensors(&pool, model, true);
+	m->outputs = inf_answer_tensors(&pool, model, false);
 	m->n_inputs = model->info->n_inputs;
 	m->n_outputs = model->info->n_outputs;
 	m->version = model->version;

@@ -128,7 +128,8 @@ static void on_load(struct inf_session *s, const struct inf_request *r)
 		return;
 	inf_repository_retry(s->context->repository, r->repository_model_load.model_name);
 	p->open.must_scan = true;
-	inf_pending_ask(p, r->repository_model_load.model_name, "", "", "", -1, load_done);
+	inf_pending_ask(p, r->repository_model_load.model_name, r->repository_model_load.version, "", "", -1,
+		load_done);
 }
 
 static void on_unload(struct inf_session *s, const struct inf_request *r)

@@ -3,23 +3,20 @@
  *
  * A model's name comes from a client, so it must be one visible path component before it becomes part of a path. A
  * folder that does not exist is no error. A folder that could not be read is noted, so that the caller does not
- * take its model for absent. No file is opened here; variant.c does that. */
+ * take its model for absent. No program is opened here; variant.c does that. A scan looks at the first bytes of other
+ * files, so that it can say what they are. */
 #include "daemon/model/variant.h"
 #include "daemon/base/text.h"
 
 #include "runtime/base/checked.h"
+#include "runtime/platform/platform.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-bool inf_model_name_is_valid(const char *name)
-{
-	size_t n = strlen(name);
-	return n > 0 && n < 256 && name[0] != '.' && !strchr(name, '/');
-}
 
 /* --- files ---------------------------------------------------------------------------------------- */
 
@@ -118,14 +115,19 @@ static void add_folder(struct inf_variants *v, const char *folder)
 	free(entries);
 }
 
-/* Call @found for each version of a model, oldest first: the folders in @folder that hold programs. Folders that
- * could not be read are noted in @errors, whatever was found. */
+static int is_version(const struct dirent *entry)
+{
+	return inf_version_is_valid(entry->d_name);
+}
+
+/* Call @found for each version of a model, oldest first: the folders in @folder that hold programs and have a whole
+ * number as name. Folders that could not be read are noted in @errors, whatever was found. */
 static void for_each_version(const char *folder, void (*found)(void *arg, const char *version), void *arg,
 	struct inf_variants *errors)
 {
 	struct dirent **entries = NULL;
 	char path[INF_CONFIG_PATH_MAX + 512];
-	int n = scandir(folder, &entries, is_visible, versionsort);
+	int n = scandir(folder, &entries, is_version, versionsort);
 	if (n < 0)
 		note_error(errors, errno, folder);
 	for (int i = 0; i < n; i++) {
@@ -147,10 +149,17 @@ static void for_each_version(const char *folder, void (*found)(void *arg, const 
 	free(entries);
 }
 
+struct newest {
+	const char *below; /* "": any version; else only older ones */
+	char *version;     /* 256 bytes */
+};
+
 /* The last call leaves the newest version. */
 static void note_version(void *arg, const char *version)
 {
-	inf_text(arg, 256, "%s", version);
+	const struct newest *newest = arg;
+	if (!newest->below[0] || strverscmp(version, newest->below) < 0)
+		inf_text(newest->version, 256, "%s", version);
 }
 
 /* Shrink the arrays to what they hold: a list of the whole folder has such arrays for each model. */
@@ -164,23 +173,26 @@ static void shrink_arrays(struct inf_variants *v)
 	v->data = data ? data : v->data;
 }
 
-bool inf_variants_find(struct inf_variants *v, const char *folder, const char *model, const char *version)
+/* @below: with no @version, the newest one below this; "": of all. */
+static bool find(struct inf_variants *v, const char *folder, const char *model, const char *version, const char *below)
 {
-	char path[INF_CONFIG_PATH_MAX + 256], below[INF_CONFIG_PATH_MAX + 512], name[300];
+	char path[INF_CONFIG_PATH_MAX + 256], inner[INF_CONFIG_PATH_MAX + 512], name[300];
 	memset(v, 0, sizeof(*v));
-	if (!inf_model_name_is_valid(model) || (version[0] && !inf_model_name_is_valid(version)))
+	if (!inf_model_name_is_valid(model) || (version[0] && !inf_version_is_valid(version)))
 		return false;
+	struct newest newest = { below, v->version };
 	inf_text(v->model, sizeof(v->model), "%s", model);
 	inf_text(path, sizeof(path), "%s/%s", folder, model);
 	if (version[0])
 		inf_text(v->version, sizeof(v->version), "%s", version);
 	else
-		for_each_version(path, note_version, v->version, v);
+		for_each_version(path, note_version, &newest, v);
 	if (v->version[0]) {
-		inf_text(below, sizeof(below), "%s/%s", path, v->version);
-		add_folder(v, below);
+		inf_text(inner, sizeof(inner), "%s/%s", path, v->version);
+		add_folder(v, inner);
 	}
-	if (!v->n && (!v->version[0] || strcmp(v->version, "1") == 0)) {
+	bool may_be_flat = !below[0] || strverscmp("1", below) < 0;
+	if (!v->n && may_be_flat && (!v->version[0] || strcmp(v->version, "1") == 0)) {
 		inf_text(v->version, sizeof(v->version), "1");
 		add_folder(v, path);
 		static const char *const endings[] = { ".pte", ".bpte" };
@@ -195,6 +207,16 @@ bool inf_variants_find(struct inf_variants *v, const char *folder, const char *m
 	return v->n > 0;
 }
 
+bool inf_variants_find(struct inf_variants *v, const char *folder, const char *model, const char *version)
+{
+	return find(v, folder, model, version, "");
+}
+
+bool inf_variants_find_older(struct inf_variants *v, const char *folder, const char *model, const char *than)
+{
+	return find(v, folder, model, "", than);
+}
+
 void inf_variants_deinit(struct inf_variants *v)
 {
 	for (uint32_t i = 0; i < v->n; i++)
@@ -202,9 +224,15 @@ void inf_variants_deinit(struct inf_variants *v)
 	free(v->items);
 	free(v->data);
 	free(v->denied);
+	free(v->ignored);
+	free(v->conf_error);
+	inf_model_conf_unref(v->conf);
 	v->items = NULL;
 	v->data = NULL;
 	v->denied = NULL;
+	v->ignored = NULL;
+	v->conf_error = NULL;
+	v->conf = NULL;
 	v->data_ids.n = 0;
 	v->n = 0;
 }
@@ -229,6 +257,72 @@ static void add_to_scan(struct scan *scan, struct inf_variants *v)
 	}
 	scan->models = bigger;
 	scan->models[scan->n++] = *v;
+}
+
+/* Note that @version of @model is ignored. Without memory for the note it is left out. */
+__attribute__((format(printf, 4, 5))) static void add_ignored(struct scan *scan, const char *model, const char *version,
+	const char *format, ...)
+{
+	struct inf_variants v = { .n = 0 };
+	va_list args;
+	va_start(args, format);
+	if (vasprintf(&v.ignored, format, args) < 0)
+		v.ignored = NULL;
+	va_end(args);
+	inf_text(v.model, sizeof(v.model), "%s", model);
+	inf_text(v.version, sizeof(v.version), "%s", version);
+	if (v.ignored)
+		add_to_scan(scan, &v);
+}
+
+/* Note files in @folder that people take for programs. @version: the version that the folder is, or "". */
+static void note_foreign(struct scan *scan, const char *folder, const char *version)
+{
+	struct dirent **entries = NULL;
+	char path[INF_CONFIG_PATH_MAX + 800];
+	int n = scandir(folder, &entries, is_visible, alphasort);
+	for (int i = 0; i < n; i++) {
+		const char *name = entries[i]->d_name;
+		inf_text(path, sizeof(path), "%s/%s", folder, name);
+		/* a program's or data file's contents are the matter of its load */
+		const char *what = stem_length(name) || is_data(name) ? NULL : et_platform_foreign_file(path);
+		if (what)
+			add_ignored(scan, scan->model, version, "%s is %s", name, what);
+		free(entries[i]);
+	}
+	free(entries);
+}
+
+/* Note what is in the model's folder @path and is no version. */
+static void note_ignored(struct scan *scan, const char *path)
+{
+	struct dirent **entries = NULL;
+	char below[INF_CONFIG_PATH_MAX + 800];
+	int n = scandir(path, &entries, is_visible, versionsort);
+	for (int i = 0; i < n; i++) {
+		const char *name = entries[i]->d_name;
+		struct inf_variants v = { .n = 0 };
+		bool is_number = inf_version_is_valid(name);
+		inf_text(below, sizeof(below), "%s/%s", path, name);
+		if (is_folder(below)) {
+			add_folder(&v, below);
+			size_t n_number = strspn(name, "0123456789");
+			if (v.n && strcmp(name + n_number, ".rolled-back") == 0)
+				add_ignored(scan, scan->model, name,
+					"it was rolled back; it serves again when it is renamed to %.*s and 'inferctl load "
+					"%s' is called",
+					(int)n_number, name, scan->model);
+			else if (v.n && !is_number)
+				add_ignored(scan, scan->model, name, "its name is no whole number (1, 2, ...)");
+			else if (!v.n && !v.denied && is_number)
+				add_ignored(scan, scan->model, name, "it holds no program (.pte or .bpte)");
+			note_foreign(scan, below, name);
+		}
+		inf_variants_deinit(&v);
+		free(entries[i]);
+	}
+	free(entries);
+	note_foreign(scan, path, "");
 }
 
 static void scan_version(void *arg, const char *version)
@@ -260,6 +354,7 @@ static void scan_model(struct scan *scan, const char *path)
 	} else {
 		inf_variants_deinit(&errors);
 	}
+	note_ignored(scan, path);
 }
 
 int inf_variants_scan(const char *folder, struct inf_variants **ret_models, size_t *ret_n)
@@ -280,6 +375,10 @@ int inf_variants_scan(const char *folder, struct inf_variants **ret_models, size
 			inf_text(name, sizeof(name), "%.*s", (int)n_stem, entries[i]->d_name);
 			scan.model = name;
 			scan_version(&scan, "1");
+		} else {
+			const char *what = is_data(entries[i]->d_name) ? NULL : et_platform_foreign_file(path);
+			if (what)
+				add_ignored(&scan, scan.model, "", "it is %s", what);
 		}
 		free(entries[i]);
 	}

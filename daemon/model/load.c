@@ -151,6 +151,10 @@ struct inf_model *inf_load_start(struct inf_open_state *state, const struct inf_
 	s->keep_alive_ns = s->is_uploaded                       ? 0
 			   : section && section->has_keep_alive ? section->keep_alive_ns
 								: r->o.config->keep_alive_ns;
+	if (section && section->has_warm_up)
+		s->n_warm_up = section->warm_up;
+	else if (state->variants.conf)
+		s->n_warm_up = state->variants.conf->warm_up;
 	s->is_pinned = !s->is_uploaded && section && section->pin;
 	s->last_used_ns = et_platform_now_ns(NULL);
 	et_list_append(&r->models, &s->node); /* holds the first reference */

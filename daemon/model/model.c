@@ -139,6 +139,9 @@ struct inf_model *inf_model_unref(struct inf_model *s)
 	free(s->method);
 	free(s->backend);
 	free(s->path);
+	free(s->passed_over);
+	free(s->warning);
+	inf_model_conf_unref(s->conf);
 	free(s);
 	return NULL;
 }
@@ -170,8 +173,8 @@ static uint64_t growth(const struct inf_worker *worker, uint64_t before)
 	return now > before ? now - before : 0;
 }
 
-/* Make the worker's instances, and note what they take. */
-static void prepare(struct inf_model_task *task, struct inf_worker *worker)
+/* Make the worker's instances, and note what they take. A worker that a request waits for does no warm-up. */
+static void prepare(struct inf_model_task *task, struct inf_worker *worker, bool has_request)
 {
 	struct inf_model *s = task->model;
 	/* A Plan without instances does not make the worker's threads grow: growth seen meanwhile is another
@@ -184,6 +187,11 @@ static void prepare(struct inf_model_task *task, struct inf_worker *worker)
 	if (task->status == ET_OK && worker->all_cores_thread_sets)
 		task->status = make_instances(s, worker->all_cores.worker_index, worker->all_cores_thread_sets,
 			&task->diag);
+	if (task->status == ET_OK && !has_request) {
+		inf_model_warm_up(s, &worker->single_core);
+		if (worker->all_cores_thread_sets)
+			inf_model_warm_up(s, &worker->all_cores);
+	}
 	task->n_bytes = can_grow ? growth(worker, before) : 0;
 	/* release: pairs with the acquire in is_done, which then reads the status */
 	atomic_store_explicit(&task->is_done, true, memory_order_release);
@@ -211,9 +219,9 @@ static void run_prepare(struct inf_model_task *task, struct inf_worker *worker)
 	if (!claim(task)) /* this worker did it already, for a request */
 		return;
 	if (!needs_instances(worker, s->plan)) {
-		prepare(task, worker);
+		prepare(task, worker, false);
 	} else if (atomic_compare_exchange_strong(&s->has_maker, &is_free, true)) {
-		prepare(task, worker);
+		prepare(task, worker, false);
 		atomic_store(&s->has_maker, false);
 	} else {
 		atomic_store(&task->has_begun, false);
@@ -267,7 +275,8 @@ static void post_tasks(struct inf_model *s, enum inf_model_task_kind kind)
 		for (uint32_t i = 0; i < inf_pool_n_workers(s->queues->pools[q]); i++) {
 			struct inf_task *task = &s->tasks[task_index++].task;
 			struct inf_worker *worker = inf_pool_worker(s->queues->pools[q], i);
-			if (is_release ? has_instances(worker, s->plan) : needs_instances(worker, s->plan))
+			bool is_needed = needs_instances(worker, s->plan) || s->n_warm_up;
+			if (is_release ? has_instances(worker, s->plan) : is_needed)
 				inf_pool_post(s->queues->pools[q], i, task);
 			else /* it touches nothing of the worker's thread, which may be busy for long */
 				run_task(task, worker);
@@ -356,7 +365,7 @@ enum et_status inf_model_prepare_worker(struct inf_model *s, struct inf_worker *
 		return ET_OK;
 	struct inf_model_task *task = worker->is_spare ? NULL : task_of(s, worker);
 	if (task && claim(task)) { /* before its turn */
-		prepare(task, worker);
+		prepare(task, worker, true);
 		return task->status ? et_fail(diag, task->status, "%s", reason_of(task)) : ET_OK;
 	}
 	return make_instances(s, worker_index,
@@ -415,6 +424,13 @@ static bool is_transient(const struct inf_model_task *task)
 
 enum progress { PROGRESS_WAIT, PROGRESS_ENOUGH, PROGRESS_FAILED };
 
+/* Whether the task's worker is at it, or waits for the one that is. A worker that is in a long run has not begun. */
+static bool is_under_way(const struct inf_model_task *task)
+{
+	return (atomic_load_explicit(&task->has_begun, memory_order_relaxed) && !is_done(task)) ||
+	       atomic_load_explicit(&task->is_postponed, memory_order_relaxed);
+}
+
 /* LOADING: how far the workers are. A worker that fails for a transient reason, such as memory, may succeed later: as
  * long as another worker of its queue is ready, or may still become so, that is no failure, whichever of them is seen
  * first. */
@@ -427,7 +443,9 @@ static enum progress check_tasks(struct inf_model *s)
 		const struct inf_model_task *failed = NULL;
 		for (uint32_t i = 0; i < inf_pool_n_workers(s->queues->pools[q]); i++) {
 			const struct inf_model_task *task = &s->tasks[task_index++];
-			n_needed += needs_instances(inf_pool_worker(s->queues->pools[q], i), s->plan);
+			n_needed += needs_instances(inf_pool_worker(s->queues->pools[q], i), s->plan) || s->n_warm_up;
+			/* a warm-up on other workers would take the cores of the first request */
+			is_enough = is_enough && !(s->n_warm_up && is_under_way(task));
 			if (!is_done(task))
 				n_open++;
 			else if (task->status == ET_OK)

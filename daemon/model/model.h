@@ -21,6 +21,7 @@
 #ifndef DAEMON_MODEL_MODEL_H
 #define DAEMON_MODEL_MODEL_H
 
+#include "config/model_conf.h"
 #include "daemon/model/file_id.h"
 #include "daemon/model/load_failure.h"
 #include "daemon/model/run_stats.h"
@@ -80,6 +81,14 @@ struct inf_model {
 	uint32_t n_refs;
 	_Atomic(enum inf_model_state) state; /* set by inf_model_set_state alone; workers read it as a request ends */
 	char *model, *version, *method, *backend, *path;
+	char digest[ET_PLATFORM_DIGEST]; /* of the file; "": not computed yet */
+	char *passed_over;               /* the variants that it was preferred to, and why; NULL: there are none */
+	char *warning;                   /* why it serves although a newer version or file is there; NULL or "" */
+	struct inf_model_conf *conf;     /* what model.conf says of its default method; a reference, or NULL */
+	uint32_t n_warm_up;              /* runs on zeros before it is READY */
+	char newer[16];                  /* READY and the newest that is loaded: a newer version in the folder; or "" */
+	bool is_fixed;                   /* the configuration says that this version serves, whichever is the newest */
+	bool is_changed;                 /* the last check found another file at its path */
 	struct inf_file_id file;
 	struct inf_data_ids data;
 	bool is_uploaded; /* a client's own program */
@@ -195,6 +204,9 @@ enum et_status inf_model_prepare_worker(struct inf_model *model, struct inf_work
 enum et_status inf_model_take_frame(struct inf_model *model, uid_t user, struct inf_frame_entry **ret_frame,
 	struct et_diag *diag);
 void inf_model_give_frame(struct inf_model *model, struct inf_frame_entry *frame);
+
+/* Run the model's `warm_up` on a worker that has prepared it, with the worker's @env. The worker's thread. */
+void inf_model_warm_up(struct inf_model *model, const struct et_worker_env *env);
 
 /* One request is admitted; one has ended. Any thread. */
 void inf_model_job_begun(struct inf_model *model);

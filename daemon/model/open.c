@@ -27,6 +27,7 @@
 #include "runtime/platform/platform.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,15 +45,20 @@ static void close_own_files(struct inf_open_state *state)
 	state->n_data_fds = 0;
 }
 
-static void free_state(struct inf_open_state *state)
+static void drop_variants(struct inf_open_state *state)
 {
-	et_list_remove(&state->node);
-	inf_model_unref(state->awaiting);
 	for (uint32_t i = 0; i < state->variants.n; i++) {
 		inf_repository_release_async(state->repository, state->variants.items[i].program, NULL, 0, NULL, NULL);
 		state->variants.items[i].program = NULL;
 	}
 	inf_variants_deinit(&state->variants);
+}
+
+static void free_state(struct inf_open_state *state)
+{
+	et_list_remove(&state->node);
+	inf_model_unref(state->awaiting);
+	drop_variants(state);
 	close_own_files(state);
 	free(state);
 }
@@ -139,15 +145,74 @@ static void warn(const struct inf_open_state *state, const char *error)
 		et_logf(state->repository->o.log, ET_LOG_WARNING, "%s", error);
 }
 
+/* Keep @format as *to, which is freed before. Without memory it is left out. */
+__attribute__((format(printf, 2, 3))) static void set_text(char **to, const char *format, ...)
+{
+	va_list args;
+	char *text = NULL;
+	va_start(args, format);
+	if (vasprintf(&text, format, args) < 0)
+		text = NULL;
+	va_end(args);
+	free(*to);
+	*to = text;
+}
+
+/* The model that serves clients who leave the version out; NULL: none is loaded. */
+static struct inf_model *find_current(const struct inf_repository *r, const struct inf_open_state *state)
+{
+	for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
+		struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
+		if (s->state == INF_MODEL_READY && !s->is_uploaded && !s->is_replaced && !s->is_damaged &&
+			s->is_newest && strcmp(s->model, state->model) == 0)
+			return s;
+	}
+	return NULL;
+}
+
+static void begin_scan(struct inf_open_state *state);
+
+/* The newest version can't be loaded, as @error says: the last good one serves. That is the one that serves already, if
+ * one does, and @error, of @room bytes, says so; else an older one is searched for. False: nothing is searched for. */
+static bool turn_to_older(struct inf_open_state *state, char *error, size_t room)
+{
+	struct inf_repository *r = state->repository;
+	if (state->version[0] || state->pin[0] || state->is_uploaded || state->wants_backend || state->open->beside ||
+		state->n_failures[INF_LOAD_FAILURE_DOWN] || state->n_failures[INF_LOAD_FAILURE_NO_MEMORY])
+		return false;
+	struct inf_model *current = find_current(r, state);
+	if (current) {
+		size_t n = strlen(error);
+		inf_text(error + n, room - n, "; version %s goes on serving as it was loaded", current->version);
+		set_text(&current->warning, "%s", error);
+		return false;
+	}
+	if (!state->skipped[0]) {
+		inf_text(state->skipped, sizeof(state->skipped), "%s", error);
+		state->skipped_status = failure_status(state);
+	}
+	inf_text(state->below, sizeof(state->below), "%s", state->variants.version);
+	drop_variants(state);
+	state->next = 0;
+	state->tried[0] = '\0';
+	state->refused = NULL;
+	memset(state->n_failures, 0, sizeof(state->n_failures));
+	begin_scan(state);
+	return true;
+}
+
 static void give_up(struct inf_open_state *state)
 {
 	const struct inf_variant *v = state->refused;
 	bool is_method_alone = v && v->n_others; /* other methods of its program may run */
-	char error[1000];
+	char error[1000], why[600];
 	if (!state->is_uploaded && !state->wants_backend)
 		diagnose(state, is_method_alone ? v->method : "", state->tried, true,
 			is_method_alone ? v->n_others : 0);
-	if (state->backend[0] && state->variants.n) {
+	if (state->backend[0] && state->variants.n &&
+		!inf_has_wanted_backend(state->repository->o.registry, state->backend, why, sizeof(why))) {
+		inf_text(error, sizeof(error), "model '%s': %s", state->model, why);
+	} else if (state->backend[0] && state->variants.n) {
 		inf_text(error, sizeof(error), "no variant of model '%s' can run on '%s': %s", state->model,
 			state->backend, state->tried);
 	} else if (state->is_uploaded) {
@@ -160,6 +225,8 @@ static void give_up(struct inf_open_state *state)
 		inf_text(error, sizeof(error), "model '%s' can't be loaded: %s", state->model, state->tried);
 	}
 	warn(state, error);
+	if (!is_method_alone && turn_to_older(state, error, sizeof(error)))
+		return;
 	finish(state, failure_status(state), error, NULL);
 }
 
@@ -173,6 +240,28 @@ static void refuse_method(struct inf_open_state *state, const struct et_program 
 	inf_text(error, sizeof(error), "model '%s' has no method '%s'; it has: %s", state->model,
 		state->method[0] ? state->method : "forward", names);
 	finish(state, INF_NOT_FOUND, error, NULL);
+}
+
+/* Note which variants @v was preferred to, for people who ask, and what model.conf says now. */
+static void note_choice(struct inf_open_state *state, const struct inf_variant *v, struct inf_model *s)
+{
+	char text[600] = "";
+	size_t n = 0;
+	if (state->pin[0] && !state->version[0])
+		n = inf_text(text, sizeof(text), "other versions: 'version = %s' of %s%s", state->pin,
+			state->has_pin ? "inferd.conf" : state->model, state->has_pin ? "" : "/model.conf");
+	for (uint32_t i = state->next + 1; i < state->variants.n; i++) {
+		const struct inf_variant *other = &state->variants.items[i];
+		const char *why = !other->program          ? other->reason
+				  : other->rank == v->rank ? "it has the same backend, and its name comes later"
+							   : "its backend comes later in the order of backends";
+		n += inf_text(text + n, sizeof(text) - n, "%s%s (%s): %s", n ? "; " : "", other->file,
+			other->label[0] ? other->label : "?", why);
+	}
+	set_text(&s->passed_over, "%s", text);
+	s->is_fixed = state->pin[0];
+	inf_model_conf_unref(s->conf);
+	s->conf = inf_model_conf_ref(state->variants.conf);
 }
 
 /* @s is loaded and is what @state gets: note for which later opens it is the right one, and finish. */
@@ -193,7 +282,20 @@ static void grant(struct inf_open_state *state, const struct inf_variant *v, str
 		diagnose(state, "", state->tried, false, 0);
 		diagnose(state, s->method, "", false, 0);
 	}
-	finish(state, INF_OK, NULL, s);
+	if (!s->is_uploaded && !state->wants_backend && !state->open->beside)
+		note_choice(state, v, s);
+	if (!state->version[0] && !state->skipped[0])
+		set_text(&s->warning, "%s", "");
+	if (!state->skipped[0]) {
+		finish(state, INF_OK, NULL, s);
+	} else {
+		set_text(&s->warning, "%s; version %s serves instead", state->skipped, s->version);
+		et_logf(r->o.log, ET_LOG_WARNING, "%s", s->warning ? s->warning : state->skipped);
+		if (state->open->must_scan) /* an administrator asked for the newest version */
+			finish(state, state->skipped_status, s->warning, NULL);
+		else
+			finish(state, INF_OK, NULL, s);
+	}
 	inf_repository_unload_replaced(r);
 }
 
@@ -258,8 +360,10 @@ void inf_opens_model_loaded(void *self, struct inf_model *model)
 	struct inf_repository *r = self;
 	struct et_list_node *node, *after;
 	inf_model_ref(model);
-	if (model->state == INF_MODEL_READY)
+	if (model->state == INF_MODEL_READY) {
 		inf_repository_keep(r, model);
+		inf_repository_compute_digest(r, model);
+	}
 	ET_LIST_FOR_EACH(node, after, &r->opens) {
 		struct inf_open_state *state = ET_CONTAINER_OF(node, struct inf_open_state, node);
 		if (state->awaiting != model)
@@ -293,6 +397,23 @@ static bool is_in_vain(void *arg)
 	       atomic_load_explicit(&state->repository->is_closing, memory_order_relaxed);
 }
 
+/* Find the version that is asked for, or that is to serve, and read what model.conf says of it. */
+static void find_variants(struct inf_open_state *state)
+{
+	struct inf_variants *v = &state->variants, conf = { .n = 0 };
+	inf_variants_read_model_conf(&conf, state->folder, state->model);
+	if (!state->has_pin && conf.conf)
+		inf_text(state->pin, sizeof(state->pin), "%s", conf.conf->version);
+	if (state->below[0])
+		inf_variants_find_older(v, state->folder, state->model, state->below);
+	else
+		inf_variants_find(v, state->folder, state->model, state->version[0] ? state->version : state->pin);
+	v->conf = conf.conf;
+	v->conf_error = conf.conf_error;
+	if (v->n)
+		inf_variants_read_version_conf(v, state->folder);
+}
+
 static void scan_run(struct inf_work *work)
 {
 	struct inf_open_state *state = ET_CONTAINER_OF(work, struct inf_open_state, work);
@@ -317,7 +438,7 @@ static void scan_run(struct inf_work *work)
 	};
 	state->scan = atomic_fetch_add_explicit(&state->repository->n_looks, 1, memory_order_relaxed) + 1;
 	if (!state->is_uploaded)
-		inf_variants_find(&state->variants, state->folder, state->model, state->version);
+		find_variants(state);
 	et_platform_limit_heap(state->max_bytes);
 	inf_variants_inspect(&state->variants, &options);
 	et_platform_limit_heap(UINT64_MAX);
@@ -336,9 +457,14 @@ static void refuse_absent(void *arg, int rc, const struct inf_variants *models, 
 	char names[400] = "", error[1000];
 	const char *last = NULL;
 	size_t n_names = 0;
+	const struct inf_variants *ignored = NULL;
 	bool is_other_version = false;
 	for (size_t i = 0; i < n && n_names < sizeof(names); i++) {
-		if (!models[i].n || !may_open(state->open, models[i].model))
+		if (!may_open(state->open, models[i].model))
+			continue;
+		if (models[i].ignored && strcmp(models[i].model, state->model) == 0 && !ignored)
+			ignored = &models[i];
+		if (!models[i].n)
 			continue;
 		if (strcmp(models[i].model, state->model) == 0) {
 			is_other_version = true;
@@ -356,8 +482,12 @@ static void refuse_absent(void *arg, int rc, const struct inf_variants *models, 
 		last = models[i].model;
 	}
 	if (is_other_version)
-		inf_text(error, sizeof(error), "model '%s' has no version '%s'; there are: %s", state->model,
-			state->version, names);
+		inf_text(error, sizeof(error), "model '%s' has no version '%s'%s; there are: %s", state->model,
+			state->version[0] ? state->version : state->pin,
+			state->version[0] ? "" : ", which 'version' in inferd.conf or its model.conf asks for", names);
+	else if (ignored)
+		inf_text(error, sizeof(error), "model '%s' has no program%s%s: %s", state->model,
+			ignored->version[0] ? " in folder " : "", ignored->version, ignored->ignored);
 	else if (inf_is_scarcity(rc))
 		inf_text(error, sizeof(error), "the models' folder can't be read now: %s", strerror(-rc));
 	else if (rc < 0)
@@ -397,8 +527,11 @@ static void scan_done(struct inf_work *work)
 		refuse_absent(state, state->variants.rc, NULL, 0);
 	} else if (!state->variants.n && state->variants.denied) {
 		refuse_denied(state);
+	} else if (!state->variants.n && state->skipped[0]) {
+		finish(state, state->skipped_status, state->skipped, NULL);
 	} else if (!state->variants.n) {
-		inf_repository_note_absent(state);
+		if (!state->pin[0])
+			inf_repository_note_absent(state);
 		state->is_suspended = true;
 		inf_repository_scan(r, refuse_absent, state);
 	} else {
@@ -485,10 +618,20 @@ static struct inf_open_state *state_new(struct inf_repository *r, struct inf_ope
 		: section        ? section->backend
 				 : "");
 	state->wants_backend = open->backend[0];
-	if (section)
+	if (section) {
 		state->options = section->options;
+		state->has_pin = section->has_version;
+		inf_text(state->pin, sizeof(state->pin), "%s", section->version);
+	}
 	et_list_append(&r->opens, &state->node);
 	return state;
+}
+
+/* Whether @name is the first one of @list. */
+static bool is_first(const char *list, const char *name)
+{
+	size_t n = strcspn(list, ", \t");
+	return n == strlen(name) && memcmp(list, name, n) == 0;
 }
 
 /* The READY model that @state asks for; NULL: its files must be scanned. */
@@ -500,7 +643,7 @@ static struct inf_model *find_match(const struct inf_repository *r, const struct
 			strcmp(s->model, state->model) == 0 &&
 			(state->version[0] ? strcmp(s->version, state->version) == 0 : s->is_newest) &&
 			(state->method[0] ? strcmp(s->method, state->method) == 0 : s->is_default_method) &&
-			(state->backend[0] ? strcmp(s->backend, state->backend) == 0 : s->is_preferred))
+			(state->backend[0] ? is_first(state->backend, s->backend) : s->is_preferred))
 			return s;
 	}
 	return NULL;
@@ -523,14 +666,13 @@ static bool is_answered_at_once(struct inf_open_state *state, bool must_scan)
 {
 	struct inf_repository *r = state->repository;
 	char error[700];
-	const char *bad = !inf_model_name_is_valid(state->open->model)                          ? state->open->model
-			  : state->version[0] && !inf_model_name_is_valid(state->open->version) ? state->open->version
-												: NULL;
-	if (bad) {
+	bool is_bad_name = !inf_model_name_is_valid(state->open->model);
+	if (is_bad_name || (state->version[0] && !inf_version_is_valid(state->open->version))) {
 		inf_text(error, sizeof(error),
-			"'%s' can't be the name of a model or version: it must not be empty, contain "
-			"'/' or begin with '.'",
-			bad);
+			is_bad_name ? "'%s' can't be the name of a model: it must not be empty, contain '/' or begin "
+				      "with '.'"
+				    : "'%s' can't be the name of a version: versions are whole numbers",
+			is_bad_name ? state->open->model : state->open->version);
 		finish(state, INF_INVALID_ARGUMENT, error, NULL);
 		return true;
 	}

@@ -4,8 +4,9 @@
  * An open that finds a READY model does not look at the folder, so that it waits for no disk. An administrator who
  * deletes a model, or an older version of one, expects it to be gone all the same. So the path of each loaded model
  * is checked now and then, on a thread of its own, since a file system may not answer. A model whose file is gone
- * is replaced (replaced.c). Changed files are not searched for: an administrator who replaces a file in steps says
- * when it is complete ('inferctl load').
+ * is replaced (replaced.c). A file that has changed, or a newer version, is not loaded, since nobody can tell when a
+ * file that is being copied is whole: an administrator says so ('inferctl load'). It is only noted for people who ask
+ * which file serves.
  *
  * The check holds no references: its result is compared with the models that are loaded when it comes back, and
  * does not count where a later look (open.c) has told something else. */
@@ -23,11 +24,13 @@ struct inf_recheck {
 	struct inf_work work;
 	struct inf_repository *repository;
 	uint64_t scan;
+	char folder[INF_CONFIG_PATH_MAX];
 	size_t n;
 	struct recheck_item {
 		char path[INF_CONFIG_PATH_MAX + 256];
 		struct inf_file_id file;
-		bool is_gone;
+		char model[256], newest[256]; /* newest: of the folder, if it is asked for */
+		bool is_gone, is_changed, is_newest_wanted;
 	} items[];
 };
 
@@ -46,18 +49,36 @@ static void recheck_run(struct inf_work *work)
 	struct inf_recheck *recheck = ET_CONTAINER_OF(work, struct inf_recheck, work);
 	struct stat st;
 	recheck->scan = atomic_fetch_add_explicit(&recheck->repository->n_looks, 1, memory_order_relaxed) + 1;
-	for (size_t i = 0; i < recheck->n; i++)
-		recheck->items[i].is_gone = stat(recheck->items[i].path, &st) < 0 &&
-					    (errno == ENOENT || errno == ENOTDIR);
+	for (size_t i = 0; i < recheck->n; i++) {
+		struct recheck_item *item = &recheck->items[i];
+		bool is_there = stat(item->path, &st) == 0;
+		item->is_gone = !is_there && (errno == ENOENT || errno == ENOTDIR);
+		struct inf_file_id now = is_there ? inf_file_id(&st) : item->file;
+		item->is_changed = !inf_file_id_equal(&now, &item->file);
+		struct inf_variants v;
+		if (!item->is_newest_wanted)
+			continue;
+		if (inf_variants_find(&v, recheck->folder, item->model, ""))
+			inf_text(item->newest, sizeof(item->newest), "%s", v.version);
+		inf_variants_deinit(&v);
+	}
 }
 
-static bool is_gone(const struct inf_recheck *recheck, const struct inf_model *s)
+/* NULL: the check knows nothing of @s. */
+static const struct recheck_item *find_item(const struct inf_recheck *recheck, const struct inf_model *s)
 {
 	for (size_t i = 0; i < recheck->n; i++)
-		if (recheck->items[i].is_gone && inf_file_id_equal(&recheck->items[i].file, &s->file) &&
+		if (inf_file_id_equal(&recheck->items[i].file, &s->file) &&
 			strcmp(recheck->items[i].path, s->path) == 0)
-			return true;
-	return false;
+			return &recheck->items[i];
+	return NULL;
+}
+
+void inf_repository_note_on_disk(struct inf_model *s, bool is_changed, const char *newest)
+{
+	bool is_newer = s->is_newest && !s->is_fixed && strverscmp(newest, s->version) > 0;
+	s->is_changed = is_changed;
+	inf_text(s->newer, sizeof(s->newer), "%s", is_newer ? newest : "");
 }
 
 static void recheck_done(struct inf_work *work)
@@ -68,7 +89,11 @@ static void recheck_done(struct inf_work *work)
 	r->recheck = NULL;
 	for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
 		struct inf_model *s = model_at(node);
-		if (!needs_check(s) || s->scan > recheck->scan || !is_gone(recheck, s))
+		const struct recheck_item *item = needs_check(s) ? find_item(recheck, s) : NULL;
+		if (!item || s->scan > recheck->scan)
+			continue;
+		inf_repository_note_on_disk(s, item->is_changed, item->newest);
+		if (!item->is_gone)
 			continue;
 		s->scan = recheck->scan;
 		inf_repository_mark_replaced(r, s);
@@ -98,7 +123,10 @@ void inf_repository_recheck(struct inf_repository *r, uint64_t now_ns)
 		struct recheck_item *item = &recheck->items[recheck->n++];
 		inf_text(item->path, sizeof(item->path), "%s", s->path);
 		item->file = s->file;
+		inf_text(item->model, sizeof(item->model), "%s", s->model);
+		item->is_newest_wanted = s->is_newest;
 	}
+	inf_text(recheck->folder, sizeof(recheck->folder), "%s", r->o.config->models);
 	recheck->work.run = recheck_run;
 	recheck->work.done = recheck_done;
 	recheck->repository = r;

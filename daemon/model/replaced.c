@@ -63,9 +63,9 @@ void inf_repository_note_found(struct inf_open_state *state, struct inf_model *c
 			s->is_newest = is_this_version || s == chosen;
 		}
 		/* this look does not tell whether versions older than the newest are there */
-		if (s->scan > state->scan ||
-			(!is_this_version && s != chosen &&
-				(!is_latest_look || strverscmp(s->version, state->variants.version) < 0)))
+		if (s->scan > state->scan || (!is_this_version && s != chosen &&
+						     (!is_latest_look || state->below[0] || state->pin[0] ||
+							     strverscmp(s->version, state->variants.version) < 0)))
 			continue;
 		s->scan = state->scan;
 		if (s == chosen)

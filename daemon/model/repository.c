@@ -73,10 +73,33 @@ static void scan_run(struct inf_work *work)
 	scan->rc = inf_variants_scan(scan->folder, &scan->models, &scan->n);
 }
 
+/* The list is newer than what the last check has noted. */
+static void note_scan(const struct scan *scan, struct inf_model *s)
+{
+	const char *newest = "";
+	bool is_there = false, is_same = false;
+	for (size_t i = 0; i < scan->n; i++) {
+		const struct inf_variants *v = &scan->models[i];
+		if (!v->n || strcmp(v->model, s->model) != 0)
+			continue;
+		newest = strverscmp(v->version, newest) > 0 ? v->version : newest;
+		for (uint32_t k = 0; k < v->n && strcmp(v->version, s->version) == 0; k++) {
+			is_there = is_there || strcmp(v->items[k].path, s->path) == 0;
+			is_same = is_same || inf_file_id_equal(&v->items[k].id, &s->file);
+		}
+	}
+	inf_repository_note_on_disk(s, is_there && !is_same, newest);
+}
+
 static void scan_done(struct inf_work *work)
 {
 	struct scan *scan = ET_CONTAINER_OF(work, struct scan, work);
 	struct inf_repository *r = scan->repository;
+	for (struct et_list_node *node = r->models.next; node != &r->models && scan->rc == 0; node = node->next) {
+		struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
+		if (inf_model_is_loaded(s) && !s->is_uploaded)
+			note_scan(scan, s);
+	}
 	if (r->scan == scan)
 		r->scan = NULL;
 	et_list_append(&r->scanned, &scan->node);
@@ -322,7 +345,7 @@ static bool has_backend(const struct inf_repository *r, const char *name)
 static void warn_of_backends(const struct inf_repository *r, const struct inf_config_model *section)
 {
 	const char *name = section->backend; /* "a+b" is a variant that needs both */
-	if (name[0] && strcmp(name, "portable") != 0 && !strchr(name, '+') && !has_backend(r, name))
+	if (name[0] && strcmp(name, "portable") != 0 && !strpbrk(name, "+, \t") && !has_backend(r, name))
 		et_logf(r->o.log, ET_LOG_WARNING,
 			"model %s: it can't be loaded: its section asks for backend '%s', which is not available",
 			section->name, name);

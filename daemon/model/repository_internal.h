@@ -9,6 +9,7 @@
  *     recheck.c     checks now and then that the files are there
  *     budget.c      the memory budget
  *     persist.c     writes what was packed for a model to the disk
+ *     ready/        around READY: what model.conf says, warm-up, the digest of the file that serves
  *
  * Loop thread only, except for what is marked otherwise. */
 #ifndef DAEMON_MODEL_REPOSITORY_INTERNAL_H
@@ -37,9 +38,14 @@ struct inf_open_state {
 	int fd, data_fds[ET_PLATFORM_MAX_DATA];
 	uint32_t n_data_fds;
 	struct inf_work work;
-	uint64_t memory_budget; /* a copy: the configuration may change meanwhile */
-	uint64_t max_bytes;     /* what may be decoded of its files, and compiled */
-	uint64_t scan;          /* the number of its look, see open.c */
+	uint64_t memory_budget;           /* a copy: the configuration may change meanwhile */
+	uint64_t max_bytes;               /* what may be decoded of its files, and compiled */
+	uint64_t scan;                    /* the number of its look, see open.c */
+	char pin[INF_CONFIG_VERSION_MAX]; /* the version that inferd.conf or model.conf wants; "": the latest */
+	bool has_pin;                     /* inferd.conf says which */
+	char below[256];                  /* versions from this one on could not be loaded; "": none yet */
+	char skipped[400];                /* which they are, and why; else "" */
+	enum inf_status skipped_status;
 	struct inf_variants variants;
 	uint32_t next;                      /* variant to try */
 	struct inf_model *awaiting;         /* a reference */
@@ -120,6 +126,11 @@ void inf_repository_mark_replaced(struct inf_repository *repository, struct inf_
 /* Unload replaced models that have no Methods. */
 void inf_repository_unload_replaced(struct inf_repository *repository);
 
+/* --- recheck.c --- */
+
+/* What the folder has now beside @model: another file at its path, and @newest ("": not known) as newest version. */
+void inf_repository_note_on_disk(struct inf_model *model, bool is_changed, const char *newest);
+
 /* --- budget.c --- */
 
 enum inf_room {
@@ -150,5 +161,10 @@ void inf_repository_shrink(struct inf_repository *repository);
 
 /* @model is READY: write what its backends have packed to the store, if there is one, on the helper's thread. */
 void inf_repository_keep(struct inf_repository *repository, const struct inf_model *model);
+
+/* --- ready/digest.c --- */
+
+/* @model is READY: compute the digest of its file on the helper's thread. */
+void inf_repository_compute_digest(struct inf_repository *repository, struct inf_model *model);
 
 #endif

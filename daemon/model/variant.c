@@ -31,15 +31,51 @@ static const struct et_backend_entry *find_backend(const struct et_registry *reg
 	return NULL;
 }
 
+/* The kind of the backend's first device: "npu"; "": it has none. */
+static const char *kind_of(const struct et_backend_entry *entry)
+{
+	struct et_device device = { 0 };
+	if (!entry || entry->ops->n_devices(entry->backend) <= 0)
+		return "";
+	entry->ops->device(entry->backend, 0, &device);
+	return et_queue_kind_name(device.kind);
+}
+
+#define NOT_WANTED UINT32_MAX
+
+/* The place of @name in @list, names with commas or blanks between them; NOT_WANTED: it is not there. */
+static uint32_t place_in(const char *list, const char *name)
+{
+	size_t n_name = strlen(name);
+	uint32_t place = 0;
+	for (const char *at = list; *name; place++) {
+		at += strspn(at, ", \t");
+		size_t n = strcspn(at, ", \t");
+		if (!n)
+			break;
+		if (n == n_name && memcmp(at, name, n) == 0)
+			return place;
+		at += n;
+	}
+	return NOT_WANTED;
+}
+
+/* The place of a backend (NULL: "portable") in the client's list, by its name, its id, or its device's kind. */
+static uint32_t wanted_place(const char *list, const struct et_backend_entry *entry)
+{
+	const char *names[] = { entry ? entry->ops->name : "portable", entry ? entry->ops->id : "", kind_of(entry) };
+	uint32_t place = NOT_WANTED;
+	for (size_t i = 0; i < ET_ARRAY_LEN(names); i++) {
+		uint32_t now = place_in(list, names[i]);
+		place = now < place ? now : place;
+	}
+	return place;
+}
+
 /* The place of a backend in the configured order, by its own name or by the kind of its first device. */
 static uint32_t backend_rank(const struct inf_inspect_options *o, const struct et_backend_entry *entry)
 {
-	struct et_device device = { 0 };
-	const char *kind = "", *name = entry ? entry->ops->name : "portable";
-	if (entry && entry->ops->n_devices(entry->backend) > 0) {
-		entry->ops->device(entry->backend, 0, &device);
-		kind = et_queue_kind_name(device.kind);
-	}
+	const char *kind = kind_of(entry), *name = entry ? entry->ops->name : "portable";
 	for (uint32_t i = 0; i < o->config->n_backends; i++)
 		if (strcmp(o->config->backends[i], name) == 0 || strcmp(o->config->backends[i], kind) == 0)
 			return i;
@@ -53,6 +89,20 @@ static void list_available(const struct et_registry *registry, char *to, size_t 
 	for (size_t i = 0; i < registry->n_backends && n < room; i++)
 		if (!registry->backends[i].ops->runs_programs)
 			n += inf_text(to + n, room - n, "%s%s", n ? ", " : "", registry->backends[i].ops->id);
+}
+
+bool inf_has_wanted_backend(const struct et_registry *registry, const char *wanted, char *why, size_t room)
+{
+	char available[200];
+	bool is_any = wanted_place(wanted, NULL) != NOT_WANTED;
+	for (size_t i = 0; i < registry->n_backends && !is_any; i++)
+		is_any = !registry->backends[i].ops->runs_programs &&
+			 (wanted_place(wanted, &registry->backends[i]) != NOT_WANTED || strchr(wanted, '+'));
+	list_available(registry, available, sizeof(available));
+	if (!is_any)
+		inf_text(why, room, "No available backends from requested: [%s]. Available backends: [%s%sportable]",
+			wanted, available, available[0] ? ", " : "");
+	return is_any;
 }
 
 /* Collect the distinct backends that the delegates of all methods need. False: the method @meant (NULL: none) needs a
@@ -306,26 +356,88 @@ static void refuse(struct inf_variant *v)
 		v->failure = INF_LOAD_FAILURE_BROKEN;
 }
 
-static void inspect(struct inf_variant *v, struct et_platform_data *data, const struct inf_inspect_options *o)
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		hash = (hash ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+static uint64_t hash_values(uint64_t hash, const struct et_method_spec *method, const uint32_t *slots, uint32_t n)
+{
+	hash = hash_bytes(hash, &n, sizeof(n));
+	for (uint32_t i = 0; i < n; i++) {
+		const struct et_value_spec *value = &method->values[slots[i]];
+		hash = hash_bytes(hash, &value->tag, sizeof(value->tag));
+		if (value->tag != ET_TAG_TENSOR)
+			continue;
+		const struct et_tensor_spec *tensor = value->tensor;
+		const uint32_t kind[] = { tensor->type, tensor->dynamism, tensor->n_dims };
+		hash = hash_bytes(hash, kind, sizeof(kind));
+		hash = hash_bytes(hash, tensor->sizes, tensor->n_dims * sizeof(*tensor->sizes));
+		hash = hash_bytes(hash, tensor->dim_order, tensor->n_dims * sizeof(*tensor->dim_order));
+	}
+	return hash;
+}
+
+/* Clients may be moved from one variant to another, and do not choose between them: all must have the same inputs and
+ * outputs. */
+static void refuse_others(struct inf_variants *v)
+{
+	const struct inf_variant *first = NULL;
+	for (uint32_t i = 0; i < v->n; i++) { /* whichever backends this client wants */
+		const struct inf_variant *item = &v->items[i];
+		bool is_earlier = !first || item->own_rank < first->own_rank ||
+				  (item->own_rank == first->own_rank && strcmp(item->path, first->path) < 0);
+		if ((item->program || item->is_unwanted) && item->io_hash && is_earlier)
+			first = item;
+	}
+	for (uint32_t i = 0; i < v->n && first; i++) {
+		struct inf_variant *other = &v->items[i];
+		if (!other->program || !other->io_hash || other->io_hash == first->io_hash)
+			continue;
+		inf_text(other->reason, sizeof(other->reason),
+			"its inputs or outputs differ from those of %s; all variants of one version must have the same",
+			first->file);
+		refuse(other);
+	}
+}
+
+static void inspect(struct inf_variant *v, struct et_platform_data *data, const struct inf_model_conf *conf,
+	const struct inf_inspect_options *o)
 {
 	const struct et_backend_entry *entries[INF_VARIANT_DELEGATES_MAX];
 	struct et_diag diag = { "" };
 	size_t n = 0, n_label = 0;
-	bool is_wanted = !o->backend[0];
+	uint32_t wanted = NOT_WANTED;
 
 	enum et_status status = open_program(v, data, o, &diag);
 	if (status != ET_OK) {
+		const char *what = v->fd < 0 ? et_platform_foreign_file(v->path) : NULL;
 		v->failure = open_failure(status);
-		inf_text(v->reason, sizeof(v->reason), "%s",
-			diag.text[0] ? without_path(diag.text, v->path) : et_status_text(status));
+		inf_text(v->reason, sizeof(v->reason), "%s%s", what ? "it is " : "",
+			what           ? what
+			: diag.text[0] ? without_path(diag.text, v->path)
+				       : et_status_text(status));
 		return;
 	}
 	const struct et_method_spec *meant = et_program_find_method(v->program, o->method[0] ? o->method : NULL);
 	if (meant) {
 		inf_text(v->method, sizeof(v->method), "%s", meant->name);
+		if (!meant->why_not) {
+			v->io_hash = hash_values(UINT64_C(0xcbf29ce484222325), meant, meant->inputs, meant->n_inputs);
+			v->io_hash = hash_values(v->io_hash, meant, meant->outputs, meant->n_outputs);
+		}
 		if (o->counts_others)
 			v->n_others = inf_count_other_methods(o->registry, v->program, meant);
 	}
+	bool is_default = meant && meant == et_program_find_method(v->program, NULL) && !meant->why_not;
+	char *why = v->reason;
+	if (is_default && conf && !inf_description_fits(conf, meant, why, sizeof(v->reason))) {
+		refuse(v);
+		return;
+	}
+	v->reason[0] = '\0'; /* it was room for the text */
 	if (meant && meant->why_not)
 		inf_text(v->reason, sizeof(v->reason), "%s", meant->why_not);
 	if (v->reason[0] || !find_delegates(v, o, meant, entries, &n)) {
@@ -338,15 +450,21 @@ static void inspect(struct inf_variant *v, struct et_platform_data *data, const 
 		if (n_label < sizeof(v->label))
 			n_label += inf_text(v->label + n_label, sizeof(v->label) - n_label, "%s%s", i ? "+" : "",
 				entries[i]->ops->name);
-		is_wanted = is_wanted || strcmp(entries[i]->ops->name, o->backend) == 0 ||
-			    strcmp(entries[i]->ops->id, o->backend) == 0;
+		uint32_t place = wanted_place(o->backend, entries[i]);
+		wanted = place < wanted ? place : wanted;
 	}
 	if (!n) {
 		v->rank = backend_rank(o, NULL);
 		inf_text(v->label, sizeof(v->label), "portable");
-		is_wanted = is_wanted || strcmp(o->backend, "portable") == 0;
+		wanted = wanted_place(o->backend, NULL);
 	}
-	if (!is_wanted && strcmp(v->label, o->backend))
+	uint32_t label_place = place_in(o->backend, v->label); /* of several backends: "xnnpack+acme" */
+	wanted = label_place < wanted ? label_place : wanted;
+	v->own_rank = v->rank;
+	v->is_unwanted = o->backend[0] && wanted == NOT_WANTED;
+	if (o->backend[0] && !v->is_unwanted)
+		v->rank = wanted; /* the client's order */
+	if (v->is_unwanted)
 		inf_text(v->reason, sizeof(v->reason), "it is for %s, not '%.100s'", v->label, o->backend);
 	if (v->reason[0] || !ask_backends(v, o, meant))
 		refuse(v);
@@ -385,7 +503,7 @@ static bool inspect_client_program(struct inf_variant *v, const struct inf_varia
 			return false;
 		}
 	}
-	if (status == ET_OK && meant && o->backend[0] && strcmp(v->label, o->backend))
+	if (status == ET_OK && meant && o->backend[0] && place_in(o->backend, v->label) == NOT_WANTED)
 		inf_text(v->reason, sizeof(v->reason), "it is for %s, not '%.100s'", v->label, o->backend);
 	if (status != ET_OK) {
 		v->failure = meant ? inf_load_failure_of(status) : open_failure(status);
@@ -413,10 +531,14 @@ void inf_variants_inspect(struct inf_variants *v, const struct inf_inspect_optio
 		v->items[0].file = v->items[0].path;
 		return;
 	}
-	struct et_platform_data *data = open_data(v, options, &status, &diag);
+	struct et_platform_data *data = NULL;
+	if (v->conf_error)
+		status = et_fail(&diag, ET_E_INVALID_ARGUMENT, "%s", v->conf_error);
+	else
+		data = open_data(v, options, &status, &diag);
 	for (uint32_t i = 0; i < v->n; i++) {
 		if (data) {
-			inspect(&v->items[i], data, options);
+			inspect(&v->items[i], data, v->conf, options);
 		} else {
 			v->items[i].failure = open_failure(status);
 			inf_text(v->items[i].reason, sizeof(v->items[i].reason), "%s", diag.text);
@@ -428,4 +550,5 @@ void inf_variants_inspect(struct inf_variants *v, const struct inf_inspect_optio
 	for (uint32_t i = 0; i < v->n; i++) /* sorting has moved the paths */
 		v->items[i].file = strrchr(v->items[i].path, '/') ? strrchr(v->items[i].path, '/') + 1
 								  : v->items[i].path;
+	refuse_others(v);
 }

@@ -7,12 +7,15 @@
  *     NAME.pte                version 1, one variant
  * where a file `.bpte` may stand for `.pte`: a bundle, with the program inside. Data files (*.ptd) in the same folder
  * belong to every variant there, and tensor names are looked up in them in alphabetical order; a NAME.pte of the last
- * form has NAME.ptd only. Names that begin with a dot are ignored.
+ * form has NAME.ptd only. A VERSION is a whole number without leading zeros, and the highest is the newest. Names that
+ * begin with a dot are ignored; what else is no model is ignored, too, and a scan says so.
  * No call keeps anything; any thread. */
 #ifndef DAEMON_MODEL_VARIANT_H
 #define DAEMON_MODEL_VARIANT_H
 
 #include "config/config.h"
+#include "config/model_conf.h"
+#include "config/model_name.h"
 #include "daemon/model/model.h"
 
 enum { INF_VARIANTS_MAX = 32, INF_VARIANT_DELEGATES_MAX = 8 };
@@ -32,6 +35,9 @@ struct inf_variant {
 	char method[256];              /* the method that is meant; "": the program has no such method */
 	uint32_t n_others;             /* if counted: other methods of the program that may run */
 	uint32_t rank;                 /* place in the configured order of backends, 0 first */
+	uint32_t own_rank;             /* the same, whichever backends the client wants */
+	bool is_unwanted;              /* refused only because the caller wants another backend */
+	uint64_t io_hash;              /* of the types and sizes of the method's inputs and outputs */
 };
 
 struct inf_data_file {
@@ -48,23 +54,35 @@ struct inf_variants {
 	bool has_too_much_data;     /* more data files than there can be: no variant can be used */
 	int rc;                     /* negative errno: a folder could not be read because a resource has run out */
 	char *denied;               /* a folder of the model that this process may not read; heap; NULL: none */
+	/* What model.conf says, if it is read; a reference. NULL: there is none. */
+	struct inf_model_conf *conf;
+	char *conf_error; /* the first mistake in it: no variant can be used; heap */
+	/* In a scan: this entry is no version of a model, and why; heap. `version` names a folder or is "", n is 0. */
+	char *ignored;
 };
-
-/* Whether @name can be the name of a model or version: one path component, not hidden. */
-bool inf_model_name_is_valid(const char *name);
 
 /* Find the files of @model, version @version ("": the newest). False when there is none; n is 0 then. The caller frees
  * *ret_variants with inf_variants_deinit in either case. */
 bool inf_variants_find(struct inf_variants *ret_variants, const char *folder, const char *model, const char *version);
+/* The same for the newest version below @than. */
+bool inf_variants_find_older(struct inf_variants *ret_variants, const char *folder, const char *model,
+	const char *than);
 /* NULL items are fine. */
 void inf_variants_deinit(struct inf_variants *variants);
+
+/* Read NAME/model.conf of @model, and NAME/VERSION/model.conf of the version that was found, into @variants. Slow. */
+void inf_variants_read_model_conf(struct inf_variants *variants, const char *folder, const char *model);
+void inf_variants_read_version_conf(struct inf_variants *variants, const char *folder);
+/* Whether @method has the inputs and outputs that @conf describes; else a sentence in @why, of @room bytes. */
+bool inf_description_fits(const struct inf_model_conf *conf, const struct et_method_spec *method, char *why,
+	size_t room);
 
 struct inf_inspect_options {
 	const char *cache_dir;           /* NULL: memory */
 	struct et_platform_store *store; /* for models of the folder; or NULL */
 	const struct et_registry *registry;
 	const struct inf_config *config; /* its `backends` */
-	const char *backend;             /* only variants for this one; "": any */
+	const char *backend;             /* only variants for these backends, in this order: "npu, xnnpack"; "": any */
 	const char *method;              /* whose payloads the backends inspect; "": the default method */
 	const struct inf_config_model_options *options; /* of the model; NULL: none */
 	uint64_t tenant;                                /* of uploaded files, see et_source */
@@ -79,9 +97,14 @@ struct inf_inspect_options {
 struct et_options inf_model_options(const struct inf_config_model_options *from,
 	struct et_option room[INF_CONFIG_MODEL_OPTIONS_MAX]);
 /* Open the data files and the program of each variant, find out what it needs, ask its backends whether they can
- * run its payloads, and sort the variants into the order in which to try them. A data file that can't be opened is
- * a failure of every variant. Slow. */
+ * run its payloads, and sort the variants into the order in which to try them: by backend, those of one backend by
+ * the name of their file. A variant whose inputs or outputs differ from those of the first one that can run is refused.
+ * A data file that can't be opened is a failure of every variant. Slow. */
 void inf_variants_inspect(struct inf_variants *variants, const struct inf_inspect_options *options);
+
+/* Whether one of the backends that are wanted is there: "portable" always is. Else a sentence in @why, of @room bytes,
+ * with those that are there. */
+bool inf_has_wanted_backend(const struct et_registry *registry, const char *wanted, char *why, size_t room);
 
 /* The limits for copying one of the files, after others of @n_before bytes together. */
 struct et_platform_copy_limits inf_copy_limits(const struct inf_inspect_options *options, uint64_t n_before);
@@ -107,7 +130,8 @@ bool inf_method_uses(const struct et_registry *registry, const struct et_method_
 	const struct et_backend_entry *entry);
 
 /* Find every model and version below @folder, each with its files (not inspected), sorted by name. A model whose
- * folders this process may not read has no version and no files, but `denied`. The caller frees the array and each
+ * folders this process may not read has no version and no files, but `denied`; what looks like a model or a version
+ * and is none has no files, but `ignored`. The caller frees the array and each
  * of its entries. Negative errno if the folder can't be read. */
 int inf_variants_scan(const char *folder, struct inf_variants **ret_models, size_t *ret_n);
 

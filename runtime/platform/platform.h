@@ -139,6 +139,15 @@ int et_platform_map_part(struct et_platform_mapping *ret_mapping, int fd, uint64
 /* All zeros is fine. */
 void et_platform_unmap(struct et_platform_mapping *mapping);
 
+/* The SHA-256 of @n_bytes, in hexadecimal digits with a NUL. Any thread. */
+enum { ET_PLATFORM_DIGEST = 65 };
+void et_platform_digest(const void *bytes, size_t n_bytes, char ret_hex[ET_PLATFORM_DIGEST]);
+/* What a file that begins with these bytes is, if it is of a known format that is often taken for a program: "an ONNX
+ * model, ...", with the remedy. NULL: it may be a program, or anything else. Any thread. */
+const char *et_platform_foreign_format(const void *bytes, size_t n);
+/* The same for the file at @path; NULL, too, if it cannot be read. Any thread. */
+const char *et_platform_foreign_file(const char *path);
+
 /* Install a handler for SIGBUS inside a guarded mapping (its file lost pages). It puts zeroed private memory in the
  * mapping's place, notes the fault and lets the thread continue. After a job over such memory, ask
  * et_platform_mapping_faulted and fail the job. SIGBUS elsewhere keeps its earlier action. Install it early, before

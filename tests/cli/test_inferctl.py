@@ -32,7 +32,8 @@ PTD = "_default_external_constant.ptd"
 SMALL = os.path.join(TOP, "tests", "models", "small")
 CORPUS = os.path.join(TOP, "tests", "corpus")
 MANUAL = os.path.join(TOP, "docs", "man", "inferctl.1")
-COMMANDS = ["status", "models", "why", "load", "unload", "restart", "inspect", "infer", "verify", "bench"]
+COMMANDS = ["status", "models", "why", "load", "unload", "import", "rollback", "versions", "restart",
+            "inspect", "infer", "verify", "bench"]
 DATA = os.path.join(TOP, "tests", "data")
 INFERCTL, INFERD, CLASSIFY = None, None, None
 

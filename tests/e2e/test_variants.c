@@ -512,6 +512,56 @@ static void test_asked_first(void **state)
 	e2e_deinit(&e);
 }
 
+static const char *backend_for(struct inferd *d, const char *wanted)
+{
+	struct inferd_method *method;
+	struct inferd_method_options options = { .struct_size = sizeof(options), .backend = wanted };
+	if (inferd_method_open(d, &method, "m", &options) < 0)
+		fail_msg("%s: %s", wanted, inferd_error(d));
+	return inferd_method_backend(method);
+}
+
+/* A client's order goes before the daemon's. */
+static void test_clients_order(void **state)
+{
+	struct e2e e;
+	e2e_init(&e);
+	e2e_put_word_as(&e, "scale", "m/1/a.pte");
+	e2e_put_program(&e, "m/1/b.pte", e2e_program_double);
+	e2e_start_plugin(&e, "sync", "");
+	struct inferd *d = e2e_connect(&e);
+	assert_string_equal(backend_for(d, "test, portable"), "test");
+	assert_string_equal(backend_for(d, "acme, portable, test"), "portable");
+	assert_string_equal(backend_for(d, "portable,test"), "portable");
+	assert_string_equal(backend_for(d, "acme test"), "test");
+	assert_string_equal(backend_for(d, ""), "test");
+	inferd_close(d);
+	e2e_deinit(&e);
+}
+
+/* A model is READY when a worker has done the runs of its warm-up, and not before. */
+static void test_warm_up(void **state)
+{
+	static const char conf[] = "[model]\nwarm_up = 3\n";
+	struct e2e e;
+	e2e_init(&e);
+	e2e_put_word_as(&e, "scale", "m/1/a.pte");
+	e2e_put(&e, "m/model.conf", conf, sizeof(conf) - 1);
+	e2e_put_word(&e, "scale");
+	e2e_start_plugin(&e, "sync", "");
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(e2e_load(&e, i ? "m" : "scale"), INF_OK);
+		struct inf_request request = { .kind = INF_REQUEST_STATUS };
+		struct inf_reply reply = e2e_raw_call(e.watcher, request);
+		assert_string_equal(reply.server_status.hosts[0].backend, "test");
+		if (i)
+			assert_true(reply.server_status.hosts[0].requests >= 3);
+		else
+			assert_int_equal(reply.server_status.hosts[0].requests, 0);
+	}
+	e2e_deinit(&e);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -525,6 +575,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_methods_that_cant_run),
 		cmocka_unit_test(test_unused_is_not_failed),
 		cmocka_unit_test(test_asked_first),
+		cmocka_unit_test(test_clients_order),
+		cmocka_unit_test(test_warm_up),
 	};
 	return e2e_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -33,6 +33,7 @@ WANTED = {
     "the daemon's man page": "**/man8/inferd.8*",
     "the library's man page": "**/man3/libinferd.3*",
     "the configuration's man page": "**/man5/inferd.conf.5*",
+    "the model description's man page": "**/man5/model.conf.5*",
     "the tool's man page": "**/man1/inferctl.1*",
     "the page of the plug-ins' tool": "**/man1/inferd-delegate-check.1*",
 }

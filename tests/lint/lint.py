@@ -76,6 +76,7 @@ MAY_INCLUDE = {
     "daemon/queue": DAEMON + ["ipc"],
     "daemon/model": DAEMON + ["ipc", "daemon/queue", "delegates", "delegates/direct", "delegates/plugin/proxy", "delegates/program",
                      "runtime/kernels"],
+    "daemon/model/ready": DAEMON + ["daemon/queue", "daemon/model"],
     "daemon/context.h": DAEMON + ["ipc", "daemon/queue", "daemon/model"],
     "daemon/client": DAEMON + ["ipc", "daemon/queue", "daemon/model", "daemon/context.h", "delegates/plugin/proxy", "runtime/profile"],
     "daemon/loop": DAEMON + ["ipc", "daemon/queue", "daemon/model", "daemon/client", "daemon/context.h"],
@@ -91,6 +92,7 @@ MAY_INCLUDE = {
     # `inferctl --local` runs programs in its own process.
     "clients/inferctl": CORE + PLATFORM + ["runtime/kernels", "runtime/profile", "delegates", "delegates/direct", "delegates/graph",
                                            "delegates/plugin/proxy", "ipc", "config", "clients"],
+    "clients/inferctl/deploy": PLATFORM + ["runtime/program", "ipc", "config", "clients/inferctl"],
     "clients/examples": [],  # <inferd.h>, as an application sees it
     "tests": ["*"],
     "tools": CORE + PLATFORM,
