@@ -196,6 +196,12 @@ static void warn_of_unknown_backends(const struct inf_backends *backends)
 	}
 }
 
+void inf_backends_run_process(const char *name)
+{
+	if (et_spawner_is_called(name))
+		et_spawner_run();
+}
+
 int inf_backends_init_processes(void)
 {
 	return et_spawner_start();
