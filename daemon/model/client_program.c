@@ -98,7 +98,8 @@ static enum et_status crashed(struct et_diag *diag)
 {
 	const struct et_diag cause = *diag;
 	diag->text[0] = '\0';
-	return et_fail(diag, ET_E_BACKEND_CRASHED, "the process that reads this user's programs crashed: %.200s", cause.text);
+	return et_fail(diag, ET_E_BACKEND_CRASHED, "the process that reads this user's programs crashed: %.200s",
+		cause.text);
 }
 
 enum et_status inf_client_program_open(struct inf_variant *v, const struct inf_variants *variants,

@@ -102,13 +102,12 @@ void rig_for_small(void (*fn)(const struct rig_file *file))
 
 void rig_for_all(void (*fn)(const struct rig_file *file))
 {
-	/* a run of a large program takes seconds there */
+	/* a sanitizer or qemu takes seconds for each run of a large program */
 #ifdef INF_SANITIZED
-	bool is_slow = true;
+	const size_t max_bytes = 3 << 20;
 #else
-	bool is_slow = getenv("INFERD_EMULATED");
+	const size_t max_bytes = getenv("INFERD_EMULATED") ? 1 << 20 : 64 << 20;
 #endif
-	const size_t max_bytes = is_slow ? 3 << 20 : 64 << 20;
 	walk(TEST_MODELS, max_bytes, fn);
 	if (access(SHARED_MODELS, R_OK) == 0)
 		walk(SHARED_MODELS, max_bytes, fn);

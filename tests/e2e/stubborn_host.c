@@ -6,6 +6,7 @@
 #include "delegates/program/engine.h"
 #include "runtime/platform/platform.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -22,7 +23,7 @@ static int execute(struct inferd_delegate_model *model, struct inferd_delegate_i
 {
 	int result = et_program_engine.execute(model, instance, run, message);
 	while (result == INFERD_DELEGATE_UNFINISHED)
-		usleep(1000);
+		sched_yield();
 	return result;
 }
 

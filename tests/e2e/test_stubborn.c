@@ -14,8 +14,8 @@
 
 enum { NOBODY = 65534 };
 
-/* A run has to end after DEADLINE_MS and the 15 ms of program_stop. MAX_MS is far more than that takes, and less than any
- * other limit on a run. */
+/* A run has to end after DEADLINE_MS and the 15 ms of program_stop. MAX_MS is far more than that takes, and less than
+ * any other limit on a run. */
 enum { DEADLINE_MS = 100, MAX_MS = 5000 };
 
 static struct e2e e;

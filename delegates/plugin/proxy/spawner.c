@@ -270,7 +270,7 @@ int et_spawner_start(void)
 }
 
 /* Under the lock: the spawner does not answer. */
-static void bury(void)
+static void drop_ended(void)
 {
 	const struct et_log log = et_platform_log(ET_LOG_WARNING);
 	int status = 0;
@@ -330,7 +330,7 @@ static int ask_spawn(const struct request *request, const int *fds, struct answe
 	if (rc == 0)
 		return ret_answer->rc;
 	if (spawner >= 0 && (rc == ASK_E_GONE || rc == -ECHILD))
-		bury();
+		drop_ended();
 	if (rc != ASK_E_GONE) /* the spawner may have started the process, so these descriptors are not sent again */
 		return rc;
 	if (et_plugin_restart_wait_ns(&restart, et_platform_now_ns(NULL)))
@@ -356,7 +356,7 @@ int et_spawner_spawn(pid_t *ret_pid, int *ret_pidfd, const char *name, const cha
 	memcpy(request.name, name, strlen(name));
 	pthread_mutex_lock(&lock);
 	int rc = is_wanted ? ask_spawn(&request, fds, &answer) : spawn_here(&answer.pid, name, path, fds);
-	/* nobody but the spawner reaps the process; so its number is still its own, unless the spawner has just ended */
+	/* the number is still the process's: only the spawner reaps it, unless it has just ended itself */
 	if (rc == 0)
 		*ret_pidfd = (int)syscall(SYS_pidfd_open, answer.pid, 0);
 	pthread_mutex_unlock(&lock);
