@@ -370,7 +370,9 @@ bool et_spawner_end(pid_t pid, int pidfd, int *ret_status)
 	const struct request request = { .kind = WAIT, .pid = pid };
 	struct pollfd end = { .fd = pidfd, .events = POLLIN };
 	struct answer answer = { .rc = -ECHILD };
-	if (pidfd < 0 || syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0)
+	if (pidfd >= 0)
+		syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+	else
 		kill(pid, SIGKILL);
 	/* the spawner never waits for a process that can't end yet */
 	while (pidfd >= 0 && poll(&end, 1, -1) < 0 && errno == EINTR)
