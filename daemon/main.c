@@ -147,6 +147,7 @@ int main(int argc, char **argv)
 	static struct inf_server server;
 	bool is_check = false;
 	int c;
+	inf_backends_run_process(argv[0]);
 	while ((c = getopt_long(argc, argv, "c:m:s:w:l:Vh", table, NULL)) != -1) {
 		switch (c) {
 		case 'c':

@@ -383,7 +383,8 @@ struct inferd_delegate_run {
 	uint32_t flags; /* enum inferd_delegate_run_flags */
 	uint32_t n_args;
 	uint32_t reserved;
-	struct inferd_delegate_arg *const *args; /* inputs, then outputs */
+	/* Inputs, then outputs. No output shares memory with another argument. */
+	struct inferd_delegate_arg *const *args;
 	/* With PROFILE the plug-in reports each part of the work (an operator, a partition) and how long it took, in
 	 * the order in which the parts ran. From any thread, before the run ends. The host copies @name before event
 	 * returns. */

@@ -93,6 +93,8 @@ static enum et_status build(struct et_plan *plan, const struct et_options *optio
 	if (!status)
 		status = et_lifetime_run(plan, diag);
 	if (!status)
+		status = et_overlap_check(plan, allocator, diag);
+	if (!status)
 		status = et_dataflow_run(plan, allocator, diag);
 	if (!status && plan->registry->order)
 		status = plan->registry->order(plan, allocator, diag);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The inside of a Plan. Only the files that make a Plan (plan*.c, decode.c, lifetime.c, dataflow.c, dim_order.c,
- * memory_plan.c) and those that run one (frame.c, method.c, binding.c, run.c) include this.
+/* The inside of a Plan. Only the files that make a Plan (plan*.c, decode.c, lifetime.c, overlap.c, dataflow.c,
+ * dim_order.c, memory_plan.c) and those that run one (frame.c, method.c, binding.c, run.c) include this.
  *
  * et_plan_new works in this order:
  *     decode      instructions, kernels, delegates' payloads
  *     lifetime    aliases, lifetimes, arguments that need a check before each call
+ *     overlap     delegate calls whose arguments share memory are refused
  *     dataflow    which values are state
  *     order       the dim order of tensors between delegates (et_registry.order)
  *     memory      where each tensor lies, which inputs and outputs can be bound
@@ -187,11 +188,17 @@ void et_plan_visit(const struct et_plan *plan, const struct et_plan_instruction 
 bool et_tag_is_value_list(uint8_t tag);
 bool et_tag_is_scalar(uint8_t tag);
 
-/* --- lifetime.c, dataflow.c, memory_plan.c ---------------------------------------------------------------- */
+/* --- lifetime.c, overlap.c, dataflow.c, memory_plan.c ------------------------------------------------------ */
 
 /* Find aliases and lifetimes, and the arguments that need a check before each call. */
 enum et_status et_lifetime_run(struct et_plan *plan, struct et_diag *diag);
 uint32_t et_lifetime_root(const struct et_plan *plan, uint32_t value_index);
+/* Refuse a delegate call with an output that shares memory with another argument: ET_E_INVALID_PROGRAM.
+ * et_overlap_check looks at memory that is known in advance; et_overlap_check_args, before a call, at the rest: the
+ * call's first @n_inputs of @n_args are read, the others written. */
+enum et_status et_overlap_check(const struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);
+enum et_status et_overlap_check_args(struct et_evalue *const *args, uint32_t n_inputs, uint32_t n_args,
+	struct et_diag *diag);
 /* Mark the values that may be read before they are written: the state. */
 enum et_status et_dataflow_run(struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);
 /* Give every tensor its place, and decide which inputs and outputs can be bound. */

@@ -210,6 +210,9 @@ static enum et_status run_delegate(struct et_run *run, const struct et_plan_inst
 {
 	struct et_evalue **args = run->frame->args + instruction->first_arg;
 	enum et_status status = instruction->n_checks ? check_arguments(run, instruction, args) : ET_OK;
+	if (!status && instruction->n_checks)
+		status = et_overlap_check_args(args, run->method->plan->delegates[instruction->index].info.n_inputs,
+			instruction->n_args, &run->diag);
 	if (status)
 		return status;
 	struct et_plan_instance *held = et_method_instance(run->method, run->frame, env->worker_index,

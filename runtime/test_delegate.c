@@ -2,7 +2,7 @@
 /* Delegates: compiled once, contexts by slot or by Method, queues, and runs that end on another thread's word.
  * The test delegate adds its payload's first byte to each input element; the payload's letters say the rest:
  * 'a' asynchronous, 's' stateful (it adds up what it saw), 'g' on the second GPU, 'd' lets its payload go,
- * 'x' does not compile, 'c' makes no context, 'l' needs much memory for one,
+ * 'o' two outputs, 'x' does not compile, 'c' makes no context, 'l' needs much memory for one,
  * 'm' lacks it when it is warmed, 'w' fails then for another reason. */
 #include "tests/support/method_rig.h"
 
@@ -60,8 +60,8 @@ static enum et_status compile(struct et_backend *backend, const struct et_payloa
 	struct et_model *model = calloc(1, sizeof *model);
 	model->n = payload->n_bytes;
 	memcpy(model->letters, payload->bytes, model->n);
-	ret_info->n_inputs = payload->n_args - 1;
-	ret_info->n_outputs = 1;
+	ret_info->n_outputs = has(model, 'o') ? 2 : 1;
+	ret_info->n_inputs = payload->n_args - ret_info->n_outputs;
 	ret_info->is_stateful = has(model, 's');
 	ret_info->drops_payload = has(model, 'd');
 	ret_info->device = has(model, 'g') ? 2 : 0;
@@ -315,6 +315,82 @@ static void a_delegate_writes_no_constants(void **state)
 	mk_call(&mk, delegate("1"), MK_ARGS(x, constant));
 	assert_int_equal(rig_try_plan(&rig, &mk), ET_E_INVALID_PROGRAM);
 	assert_string_equal(rig.diag.text, "instruction 0 (TestBackend) would write to value 2, a constant");
+}
+
+static int planned(uint64_t offset, int32_t n)
+{
+	return mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(n), .arena = 1, .offset = offset });
+}
+
+static void expect_no_plan(const char *sentence)
+{
+	assert_int_equal(rig_try_plan(&rig, &mk), ET_E_INVALID_PROGRAM);
+	assert_string_equal(rig.diag.text, sentence);
+}
+
+static void an_output_over_a_part_of_an_input(void **state)
+{
+	mk_call(&mk, delegate("1"), MK_ARGS(x, y));
+	mk_call(&mk, delegate("1"), MK_ARGS(y, planned(20, 2)));
+	expect_no_plan("instruction 1 (TestBackend): values 1 and 2 share memory, and the call writes to the second");
+}
+
+static void an_input_inside_an_output(void **state)
+{
+	int large = planned(8, 8);
+	mk_call(&mk, delegate("1"), MK_ARGS(x, y, large));
+	expect_no_plan("instruction 0 (TestBackend): values 2 and 1 share memory, and the call writes to the first");
+}
+
+static void an_output_at_the_place_of_an_input(void **state)
+{
+	mk_call(&mk, delegate("1"), MK_ARGS(x, planned(0, 2)));
+	expect_no_plan("instruction 0 (TestBackend): values 0 and 2 share memory, and the call writes to the second");
+}
+
+static void an_output_over_an_output(void **state)
+{
+	mk_call(&mk, delegate("1o"), MK_ARGS(x, y, planned(20, 4)));
+	expect_no_plan("instruction 0 (TestBackend): values 1 and 2 share memory, and the call writes to both");
+}
+
+static void an_unplanned_output_that_is_an_input(void **state)
+{
+	int unplanned = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2) });
+	mk_input(&mk, unplanned);
+	mk_call(&mk, delegate("1"), MK_ARGS(unplanned, unplanned));
+	expect_no_plan("instruction 0 (TestBackend): values 2 and 2 share memory, and the call writes to the second");
+}
+
+/* Neighbours, the same place in two arenas, inputs that overlap, an empty tensor, and tensors of several calls. */
+static void arguments_that_lie_apart(void **state)
+{
+	mk_arena(&mk, 64);
+	int other = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = 2 });
+	int next = planned(8, 2);
+	mk_call(&mk, delegate("1"), MK_ARGS(x, next));
+	mk_call(&mk, delegate("1"), MK_ARGS(next, planned(12, 1), planned(12, 0), other));
+	mk_call(&mk, delegate("1"), MK_ARGS(other, y));
+	mk_call(&mk, delegate("1"), MK_ARGS(y, planned(8, 2)));
+	rig_open(&rig, &mk);
+}
+
+/* Where a view points to is known only during the run. */
+static void an_output_over_a_view(void **state)
+{
+	int view = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2) });
+	int apart = planned(64, 2), over = planned(20, 2);
+	mk_kernel(&mk, mk_operator(&mk, "test::view", ""), MK_ARGS(y, view));
+	mk_call(&mk, delegate("1"), MK_ARGS(view, apart));
+	mk_call(&mk, delegate("1"), MK_ARGS(view, over));
+	rig_open(&rig, &mk);
+	prepare(0);
+	float in[2] = { 1, 2 }, out[2];
+	struct rig_run run;
+	init_run(&run, in, out);
+	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_PROGRAM);
+	assert_string_equal(run.run.diag.text, "instruction 2 (TestBackend): arguments 0 and 1 share memory, and the "
+					       "call writes to the second");
 }
 
 static void a_instance_that_cannot_be_made(void **state)
@@ -580,6 +656,13 @@ int main(void)
 		TEST(available_backends_are_named),
 		TEST(calls_must_agree),
 		TEST(a_delegate_writes_no_constants),
+		TEST(an_output_over_a_part_of_an_input),
+		TEST(an_input_inside_an_output),
+		TEST(an_output_at_the_place_of_an_input),
+		TEST(an_output_over_an_output),
+		TEST(an_unplanned_output_that_is_an_input),
+		TEST(arguments_that_lie_apart),
+		TEST(an_output_over_a_view),
 		TEST(a_instance_that_cannot_be_made),
 		TEST(a_delegate_may_read_state),
 		TEST(a_run_goes_from_queue_to_queue),

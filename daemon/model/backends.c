@@ -222,6 +222,12 @@ uint32_t inf_backends_end_stuck(const struct inf_backends *backends, struct et_q
 	return n;
 }
 
+void inf_backends_run_process(const char *name)
+{
+	if (et_spawner_is_called(name))
+		et_spawner_run();
+}
+
 int inf_backends_init_processes(void)
 {
 	return et_spawner_start();

@@ -20,6 +20,9 @@ struct inf_backends {
 	struct inf_shared_pages shared_pages;  /* for activations that the backends can reach */
 };
 
+/* At the very beginning of main: returns unless @name (argv[0]) says that this is the process that starts all other
+ * processes. */
+void inf_backends_run_process(const char *name);
 /* Start the process that starts all other processes. Before there are threads or clients. 0 or negative errno. */
 int inf_backends_init_processes(void);
 /* Open every backend that is compiled in or that @config names. @backends is all zeros; @config and @log must

@@ -94,6 +94,14 @@ static enum et_status open_stand_in(struct inf_variant *v, struct client_program
 		cause.text[0] ? ": " : "", cause.text);
 }
 
+static enum et_status crashed(struct et_diag *diag)
+{
+	const struct et_diag cause = *diag;
+	diag->text[0] = '\0';
+	return et_fail(diag, ET_E_BACKEND_CRASHED, "the process that reads this user's programs crashed: %.200s",
+		cause.text);
+}
+
 enum et_status inf_client_program_open(struct inf_variant *v, const struct inf_variants *variants,
 	const struct inf_inspect_options *o, struct et_diag *diag)
 {
@@ -111,7 +119,7 @@ enum et_status inf_client_program_open(struct inf_variant *v, const struct inf_v
 			program->bytes, &n_bytes, diag);
 	if (status != ET_OK) {
 		client_program_free(program);
-		return status;
+		return status == ET_E_BACKEND_CRASHED ? crashed(diag) : status;
 	}
 	smaller = realloc(program, sizeof(*program) + n_bytes + ET_SOURCE_PADDING);
 	if (!smaller) {

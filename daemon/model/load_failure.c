@@ -12,7 +12,8 @@
 
 const char *inf_load_failure_name(enum inf_load_failure failure)
 {
-	static const char *const names[INF_N_LOAD_FAILURES] = { "none", "broken", "missing", "down", "no memory" };
+	static const char *const names[INF_N_LOAD_FAILURES] = { "none", "broken", "missing", "crashed", "down",
+		"no memory" };
 	return failure < INF_N_LOAD_FAILURES ? names[failure] : "?";
 }
 
@@ -25,6 +26,8 @@ enum inf_load_failure inf_load_failure_of(enum et_status status)
 	case ET_E_BACKEND_MISSING:
 	case ET_E_NOT_SUPPORTED:
 		return INF_LOAD_FAILURE_MISSING;
+	case ET_E_BACKEND_CRASHED:
+		return INF_LOAD_FAILURE_CRASHED;
 	case ET_E_BACKEND_DOWN:
 		return INF_LOAD_FAILURE_DOWN;
 	case ET_E_OUT_OF_RESOURCES:

@@ -131,9 +131,10 @@ static enum inf_status failure_status(const struct inf_open_state *state)
 	const uint32_t *n = state->n_failures;
 	if (state->last_failure == INF_LOAD_FAILURE_NO_MEMORY)
 		return INF_RESOURCE_EXHAUSTED;
-	if (n[INF_LOAD_FAILURE_DOWN])
-		return INF_BACKEND_CRASHED;
-	if (n[INF_LOAD_FAILURE_MISSING] && !n[INF_LOAD_FAILURE_BROKEN] && !n[INF_LOAD_FAILURE_NO_MEMORY])
+	if (n[INF_LOAD_FAILURE_DOWN] || (n[INF_LOAD_FAILURE_CRASHED] && state->is_uploaded))
+		return INF_BACKEND_CRASHED; /* a file of the repository that crashes its backend is at fault itself */
+	if (n[INF_LOAD_FAILURE_MISSING] && !n[INF_LOAD_FAILURE_BROKEN] && !n[INF_LOAD_FAILURE_CRASHED] &&
+		!n[INF_LOAD_FAILURE_NO_MEMORY])
 		return INF_UNIMPLEMENTED;
 	return INF_FAILED_PRECONDITION;
 }

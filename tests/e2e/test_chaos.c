@@ -83,10 +83,6 @@ static bool is_fine(const struct inf_reply *reply)
 	case INF_UNIMPLEMENTED:   /* 'foreign' */
 	case INF_BACKEND_CRASHED: /* a run of the same user's did not end in time, so their process was ended */
 		return true;
-	case INF_FAILED_PRECONDITION: /* the same, while it read the program */
-		if (strstr(reply->error, "host process"))
-			return true;
-		__attribute__((fallthrough));
 	default:
 		fprintf(stderr, "client %d: status %d: %s\n", (int)getpid(), reply->status, reply->error);
 		_exit(3);

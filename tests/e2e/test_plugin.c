@@ -439,6 +439,40 @@ static int kill_host(pid_t parent)
 	return for_children(parent, kill_one, NULL);
 }
 
+static int pid_itself(pid_t pid, const char *name)
+{
+	return pid;
+}
+
+/* A host whose spawner was killed goes on; the next host is started by another spawner. */
+static void test_killed_spawner(void **state)
+{
+	struct e2e e;
+	int rc;
+	e2e_init(&e);
+	e2e_put_word(&e, "scale");
+	e2e_start_plugin(&e, "async", "max_crashes = 1000000\ncrash_window = 1ms\n");
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_binding *b = e2e_bind(d, "scale", NULL);
+	for (int i = 0; i < 4; i++) {
+		assert_true(e2e_infer(b, 1, &rc) == 2 && rc == 0);
+		pid_t spawner = for_children_of(e.pid, pid_of_spawner, NULL);
+		pid_t host = for_children_of(spawner, pid_itself, NULL);
+		assert_true(spawner > 0 && host > 0);
+		assert_int_equal(kill(spawner, SIGKILL), 0);
+		assert_true(e2e_infer(b, 2, &rc) == 4 && rc == 0);
+		assert_int_equal(kill(host, SIGKILL), 0);
+		assert_true(e2e_infer_until_served(b, 3, &rc) == 6 && rc == 0);
+		assert_int_not_equal(for_children_of(e.pid, pid_of_spawner, NULL), spawner);
+		assert_int_not_equal(for_children(e.pid, pid_itself, NULL), host);
+	}
+	inferd_close(d);
+	e2e_until_clients(&e, 0);
+	assert_int_equal(e2e_unload(&e, "scale"), INF_OK);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
 #ifdef INF_SANITIZED /* which maps memory of its own, more and more */
 #define COUNTED_MAPS "/memfd:"
 #else
@@ -717,6 +751,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_crash),
 		cmocka_unit_test(test_own_crashes),
+		cmocka_unit_test(test_killed_spawner),
 		cmocka_unit_test(test_killed_often),
 		cmocka_unit_test(test_killed_clients),
 		cmocka_unit_test(test_own_hangs),

@@ -19,7 +19,8 @@ import wire
 from daemon import LIBC, Bound, Daemon, in_child, until
 
 CLASSES = {"memory": 1, "mappings": 2, "threads": 3, "descriptors": 4, "disk": 5}
-LAYOUT = struct.Struct("<IIqqqq")  # struct faults of faults.c
+LAYOUT = struct.Struct("<IIqqqqII")  # struct faults of faults.c, without firsts
+MAX_SITES = 8192
 NEVER = 1 << 40
 RELIEF_S = 1  # nothing fails for longer
 
@@ -30,27 +31,68 @@ class Faults:
     def __init__(self, options, name):
         self.path = os.path.join(options.work, f"faults-{name}")
         with open(self.path, "wb") as f:
-            f.write(bytes(LAYOUT.size))
+            f.write(bytes(LAYOUT.size + 8 * MAX_SITES))
         os.chmod(self.path, 0o666)
         with open(self.path, "r+b") as f:
-            self.memory = mmap.mmap(f.fileno(), LAYOUT.size)
+            self.memory = mmap.mmap(f.fileno(), LAYOUT.size + 8 * MAX_SITES)
         self.environment = {"LD_PRELOAD": options.faults, "HOSTILE_FAULTS": self.path}
 
-    def arm(self, class_name, nth, and_all_later=False):
+    def arm(self, class_name, nth, and_all_later=False, sites=False):
         struct.pack_into("<I", self.memory, 0, 0)
-        LAYOUT.pack_into(self.memory, 0, 0, and_all_later, nth, 0, 0, self.clock())
+        LAYOUT.pack_into(self.memory, 0, 0, and_all_later, nth, 0, 0, self.clock(), sites, 0)
         struct.pack_into("<I", self.memory, 0, CLASSES[class_name])
 
     def disarm(self):
         """How many calls there were, and how many of them failed."""
         struct.pack_into("<I", self.memory, 0, 0)
-        return LAYOUT.unpack(self.memory)[3:5]
+        return LAYOUT.unpack(self.memory[:LAYOUT.size])[3:5]
+
+    def count(self, class_name, run):
+        """What @run does without a failure: the number of calls, and those of them whose callers came for the first time."""
+        self.arm(class_name, NEVER, sites=True)
+        run()
+        n = self.disarm()[0]
+        firsts = struct.unpack_from(f"<{min(self.n_sites(), MAX_SITES)}q", self.memory, LAYOUT.size)
+        return n, [f for f in firsts if 0 < f <= n]
+
+    def n_sites(self):
+        return LAYOUT.unpack(self.memory[:LAYOUT.size])[7]
 
     def clock(self):
         return struct.unpack_from("<q", self.memory, 32)[0]
 
     def set_clock(self, seconds):
         struct.pack_into("<q", self.memory, 32, seconds)
+
+
+class Plan:
+    """Which calls fail, one after the other, in an order that the seed decides: the first call of each place in the code,
+    then all others, alone and with all later ones. Until the time is over, but all places if @all_places, and with
+    --exhaustive everything."""
+
+    def __init__(self, options, rng, goes_on, all_places):
+        self.options, self.rng, self.goes_on, self.all_places = options, rng, goes_on, all_places
+        self.first, self.rest = [], []
+        self.n = self.n_first = 0
+
+    def add(self, key, n_calls, firsts):
+        self.first += [(key, n, False) for n in firsts]
+        self.rest += [(key, n, every) for n in range(1, n_calls + 1) for every in (False, True)
+                      if every or n not in set(firsts)]
+
+    def __iter__(self):
+        self.rng.shuffle(self.first)
+        self.rng.shuffle(self.rest)
+        for step in self.first + self.rest:
+            must = self.options.exhaustive or (self.all_places and self.n < len(self.first))
+            if not (must or self.goes_on()):
+                return
+            yield step
+            self.n += 1
+            self.n_first += self.n <= len(self.first)
+
+    def __str__(self):
+        return f"{self.n_first} of {len(self.first)} places, {self.n} of {len(self.first) + len(self.rest)} failures"
 
 
 def classes(options):
@@ -83,18 +125,14 @@ def at_start(options, rng, goes_on):
     daemon = Daemon(options, name="faults-start", models=[options.model], environment=faults.environment)
     try:
         counts = {}
+        plan = Plan(options, rng, goes_on, all_places=False)  # each is a daemon
         for class_name in classes(options):
-            faults.arm(class_name, NEVER)
-            daemon.start()
-            counts[class_name] = faults.disarm()[0]
+            counts[class_name], firsts = faults.count(class_name, daemon.start)
+            plan.add(class_name, counts[class_name], firsts)
             assert daemon.stop() == 0, daemon.log_tail()
-        plan = [(c, n, every) for c, most in counts.items() for n in range(1, most + 1) for every in (False, True)]
         print(f"  calls at start: {counts}")
-        rng.shuffle(plan)
         n = n_refused = n_waiting = 0
         for class_name, nth, every in plan:
-            if not goes_on():
-                break
             what = f"start, {class_name} {nth}{' and later' if every else ''}"
             faults.arm(class_name, nth, every)
             n += 1
@@ -118,7 +156,7 @@ def at_start(options, rng, goes_on):
                 assert daemon.stop() == 0, f"{what}: ends badly:\n{daemon.log_tail()}"
             except wire.Ended:
                 raise AssertionError(f"{what}: it does not serve:\n{daemon.log_tail()}") from None
-        print(f"  {n} starts, {n_refused} of them refused, {n_waiting} left waiting by pthreadpool")
+        print(f"  {plan}; {n_refused} starts refused, {n_waiting} left waiting by pthreadpool")
         return n
     finally:
         daemon.remove()
@@ -177,18 +215,14 @@ def at_work(options, rng, goes_on):
         daemon.start()
         serves(daemon)
         counts = {}
+        plan = Plan(options, rng, goes_on, all_places=True)
         for name, operation in OPERATIONS.items():
             for class_name in classes(options):
-                faults.arm(class_name, NEVER)
-                operation(daemon)
-                counts[name, class_name] = faults.disarm()[0]
-        print(f"  calls: {({f'{k[0]}: {k[1]}': v for k, v in counts.items()})}")
-        plan = [(name, class_name, nth, every) for (name, class_name), most in counts.items()
-                for nth in range(1, most + 1) for every in (False, True)]
-        rng.shuffle(plan)
-        for name, class_name, nth, every in plan:
-            if not goes_on():
-                break
+                n_calls, firsts = faults.count(class_name, lambda o=operation: o(daemon))
+                counts[f"{name}: {class_name}"] = n_calls
+                plan.add((name, class_name), n_calls, firsts)
+        print(f"  calls: {counts}")
+        for (name, class_name), nth, every in plan:
             what = f"{name}, {class_name} {nth}{' and later' if every else ''}"
             faults.arm(class_name, nth, every)
             relief = threading.Timer(RELIEF_S, faults.disarm)  # who is not accepted without a descriptor waits for one
@@ -206,7 +240,7 @@ def at_work(options, rng, goes_on):
             n += 1
             until_served(daemon, what)
         assert daemon.stop() == 0, daemon.log_tail()
-        print(f"  {n} operations, something failed in {n_hit}")
+        print(f"  {plan}; something failed in {n_hit}")
         return n
     finally:
         daemon.remove()
@@ -225,25 +259,24 @@ def in_client(options, rng, goes_on):
             return subprocess.run([options.inferctl, "--socket", daemon.socket, "verify", options.small], stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=dict(os.environ, **faults.environment),
                                   check=False, timeout=wire.PATIENCE_S)
-        counts = {}
-        for class_name in classes(options):
-            faults.arm(class_name, NEVER)
+        def run_well():
             result = run()
             assert result.returncode == 0, result.stdout.decode()
-            counts[class_name] = faults.disarm()[0]
+        counts = {}
+        plan = Plan(options, rng, goes_on, all_places=True)
+        for class_name in classes(options):
+            counts[class_name], firsts = faults.count(class_name, run_well)
+            plan.add(class_name, counts[class_name], firsts)
         print(f"  calls of inferctl verify: {counts}")
-        plan = [(c, nth, every) for c, most in counts.items() for nth in range(1, most + 1) for every in (False, True)]
-        rng.shuffle(plan)
         n = 0
         for class_name, nth, every in plan:
-            if not goes_on():
-                break
             faults.arm(class_name, nth, every)
             result = run()
             faults.disarm()
             assert result.returncode in (0, 1, 2), (f"client, {class_name} {nth}{' and later' if every else ''}: "
                                                     f"{result.returncode}:\n{result.stdout.decode()}")
             n += 1
+        print(f"  {plan}")
         serves(daemon)
         assert daemon.stop() == 0, daemon.log_tail()
         return n

@@ -182,8 +182,6 @@ class Daemon:
         if IS_ROOT:
             os.chown(path, DAEMON_UID, DAEMON_UID)
         env = dict(os.environ, NOTIFY_SOCKET=path, **self.environment)
-        if self.options.sanitized:  # the last file that is named counts
-            env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "") + ":suppressions=" + os.path.join(os.path.dirname(__file__), "asan.txt")
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [self.options.inferd, "--config", self.folder + "/inferd.conf"], stdin=subprocess.DEVNULL, stdout=log,

@@ -3,11 +3,13 @@
  *
  * HOSTILE_FAULTS names a file with a `struct faults` (tests/hostile/attack_faults.py writes it), which is mapped, so
  * that the test arms it while the process runs. Of the armed class the call that counts `left` down to 0 fails, and
- * with `all` each later one, too. Calls of the C library to itself are not seen. Under a sanitizer, which has its own
+ * with `all` each later one, too. If `sites` is set, `firsts` receives the number of each call whose callers (DEPTH of
+ * them) were not seen before. Calls of the C library to itself are not seen. Under a sanitizer, which has its own
  * malloc, classes MEMORY and MAPPINGS are not armed. */
 #undef _FILE_OFFSET_BITS /* both names of a call, below, are defined here */
 #include <dlfcn.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -35,6 +37,7 @@
 #define PUBLIC __attribute__((visibility("default")))
 
 enum { NOTHING, MEMORY, MAPPINGS, THREADS, DESCRIPTORS, DISK };
+enum { MAX_SITES = 8192, DEPTH = 5, SKIPPED = 2 /* of a backtrace: those of this library */ };
 
 struct faults {
 	_Atomic(uint32_t) armed, all;
@@ -42,6 +45,9 @@ struct faults {
 	_Atomic(int64_t) n_calls; /* of the armed class */
 	_Atomic(int64_t) n_failed;
 	_Atomic(int64_t) clock_s; /* added to CLOCK_REALTIME */
+	_Atomic(uint32_t) sites;  /* look at the callers */
+	_Atomic(uint32_t) n_firsts;
+	int64_t firsts[MAX_SITES]; /* numbers of calls, from 1 */
 };
 
 static struct faults before, *faults = &before;
@@ -54,15 +60,51 @@ __attribute__((constructor)) static void begin(void)
 		return;
 	void *shared = (void *)syscall(SYS_mmap, NULL, sizeof(*faults), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	syscall(SYS_close, fd);
+	void *caller;
+	backtrace(&caller, 1); /* the first one loads a library */
 	if (shared != MAP_FAILED)
 		faults = shared;
+}
+
+/* Whether these callers come for the first time; a hash that two of them share hides one. */
+static bool is_new(void)
+{
+	static _Atomic(uint64_t) seen[4 * MAX_SITES];
+	void *callers[SKIPPED + DEPTH];
+	uint64_t hash = 14695981039346656037u;
+	int n = backtrace(callers, SKIPPED + DEPTH);
+	for (int i = SKIPPED; i < n; i++)
+		hash = (hash ^ (uintptr_t)callers[i]) * 1099511628211u;
+	for (size_t i = 0; i < 4 * MAX_SITES; i++) {
+		uint64_t expected = 0;
+		if (atomic_compare_exchange_strong(&seen[(hash + i) % (4 * MAX_SITES)], &expected, hash | 1))
+			return true;
+		if (expected == (hash | 1))
+			return false;
+	}
+	return false;
+}
+
+static void look_at_callers(int64_t number)
+{
+	/* backtrace may ask for memory, and so may the first use of another kind of thread-local variable */
+	static _Thread_local bool is_looking __attribute__((tls_model("initial-exec")));
+	if (is_looking)
+		return;
+	is_looking = true;
+	uint32_t at = is_new() ? atomic_fetch_add(&faults->n_firsts, 1) : MAX_SITES;
+	if (at < MAX_SITES)
+		faults->firsts[at] = number;
+	is_looking = false;
 }
 
 static bool fails(uint32_t class)
 {
 	if (atomic_load_explicit(&faults->armed, memory_order_relaxed) != class)
 		return false;
-	atomic_fetch_add(&faults->n_calls, 1);
+	int64_t number = atomic_fetch_add(&faults->n_calls, 1) + 1;
+	if (atomic_load_explicit(&faults->sites, memory_order_relaxed))
+		look_at_callers(number);
 	int64_t left = atomic_fetch_sub(&faults->left, 1) - 1;
 	if (left != 0 && (left > 0 || !atomic_load(&faults->all)))
 		return false;

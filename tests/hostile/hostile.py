@@ -251,6 +251,7 @@ def main():
     parser.add_argument("--sanitized", action="store_true", help="a sanitizer's build: it keeps freed memory, and has its own malloc")
     parser.add_argument("--large", action="store_true", default=bool(os.environ.get("HOSTILE_LARGE")),
                         help="also programs that need more memory or time than their user may have (or HOSTILE_LARGE=1)")
+    parser.add_argument("--exhaustive", action="store_true", help="every call of the fault attacks fails once, whatever the time")
     parser.add_argument("--check-latency", action="store_true")
     parser.add_argument("--page", metavar="DIR", help="write hostile.txt and hostile.svg there")
     parser.add_argument("--work", default=".", help="folder for logs")

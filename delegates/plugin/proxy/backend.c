@@ -383,7 +383,7 @@ struct et_backend *et_plugin_backend_new(const struct et_plugin_config *config, 
 	b->log = log;
 	b->lines = (struct et_plugin_lines){ .log = log, .name = b->ops.name };
 	et_plugin_restart_init(&b->restart, config->max_crashes, config->crash_window_ns, is_forgiving);
-	b->process = (struct et_plugin_process){ .calls = -1, .asks = -1, .output = -1 };
+	b->process = (struct et_plugin_process){ .pidfd = -1, .calls = -1, .asks = -1, .output = -1 };
 	b->max_in_flight = 1;
 	b->sleep_until_ns = UINT64_MAX;
 	et_list_init(&b->calls);

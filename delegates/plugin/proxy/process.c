@@ -33,8 +33,9 @@ static int start_process(struct et_plugin_process *process, const struct et_plug
 	if (pipe2(pipe, O_CLOEXEC) < 0)
 		return -errno;
 	fcntl(pipe[0], F_SETFL, O_NONBLOCK);
-	int rc = et_spawner_spawn(&process->pid, config->path[0] ? "inferd-delegate-host" : "inferd-program-host",
-		config->host_path, calls, asks, pipe[1]);
+	int rc = et_spawner_spawn(&process->pid, &process->pidfd,
+		config->path[0] ? "inferd-delegate-host" : "inferd-program-host", config->host_path, calls, asks,
+		pipe[1]);
 	close(pipe[1]);
 	if (rc < 0) {
 		close(pipe[0]);
@@ -81,7 +82,7 @@ static int start_thread(struct et_plugin_process *process, int calls, int asks)
 int et_plugin_process_start(struct et_plugin_process *process, const struct et_plugin_config *config)
 {
 	int calls[2], asks[2], rc;
-	*process = (struct et_plugin_process){ .calls = -1, .asks = -1, .output = -1 };
+	*process = (struct et_plugin_process){ .pidfd = -1, .calls = -1, .asks = -1, .output = -1 };
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, calls) < 0)
 		return -errno;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, asks) < 0) {
@@ -124,8 +125,12 @@ bool et_plugin_process_end(struct et_plugin_process *process, bool is_stuck, cha
 	close_fd(&process->calls);
 	close_fd(&process->asks);
 	if (process->is_running && process->pid > 0) {
-		kill(process->pid, SIGKILL);
-		describe(et_spawner_wait(process->pid), text, room);
+		int status;
+		if (et_spawner_end(process->pid, process->pidfd, &status))
+			describe(status, text, room);
+		else
+			snprintf(text, room, "has ended");
+		close_fd(&process->pidfd);
 	} else if (process->is_running && !is_stuck) {
 		pthread_join(process->thread, NULL);
 		snprintf(text, room, "ended its thread");

@@ -17,6 +17,7 @@
 
 struct et_plugin_process {
 	pid_t pid; /* 0: the host is a thread */
+	int pidfd; /* -1: none */
 	pthread_t thread;
 	bool is_running;
 	int calls, asks, output; /* -1: none */

@@ -2,15 +2,24 @@
 /* The spawner's two ends.
  *
  * Each request is one packet on a SOCK_SEQPACKET socket, and so is its answer, which comes at once: inferd asks WAIT
- * for a process that has ended. A process is reaped only then, so its number is not given to another process before. */
+ * for a process that has ended. A process is reaped only then, so its number is not given to another process before.
+ *
+ * The spawner is inferd's own program, executed anew. Its process begins with inferd's table of descriptors, not with a
+ * copy, and leaves it with CLOSE_RANGE_UNSHARE: the kernel copies only the descriptors below the range. So the spawner
+ * can be started at any time, also beside clients' files, and takes none of inferd's memory along. If it is killed,
+ * the next request for a process starts another one. Processes that the first one started go on. */
 #include "delegates/plugin/proxy/spawner.h"
 
+#include "delegates/plugin/proxy/restart.h"
 #include "delegates/plugin/wire.h"
+#include "runtime/platform/platform.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -21,7 +30,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { N_FDS = 3, PATH_ROOM = 4096, MY_FD = 3 };
+enum { N_FDS = 3, PATH_ROOM = 4096, MY_FD = 3, MAX_START_MS = 10000 };
+
+static const char my_name[] = "inferd-spawner";
 
 enum request_kind { SPAWN, WAIT };
 
@@ -37,9 +48,15 @@ struct answer {
 	int status;
 };
 
-/* inferd's end; -1: there is no spawner. Set before there are threads. */
-static int spawner = -1;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* from a request to its answer */
+/* inferd's end. @lock guards all and is held from a request to its answer. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int spawner = -1; /* the socket; -1: none runs */
+static pid_t spawner_pid;
+static bool is_wanted; /* et_spawner_start was called */
+/* Low numbers, so that few descriptors lie below them: @place is the spawner's end of the socket while one starts,
+ * else @nothing, which is /dev/null. */
+static int nothing = -1, place = -1;
+static struct et_plugin_restart restart;
 
 /* --- starting a process --------------------------------------------------------------------------- */
 
@@ -147,54 +164,135 @@ static struct answer handle(struct request *request, const int *fds, size_t n_fd
 	return answer;
 }
 
-_Noreturn static void run(void)
+bool et_spawner_is_called(const char *name)
+{
+	return strcmp(name, my_name) == 0;
+}
+
+void et_spawner_run(void)
 {
 	static struct request request;
+	struct answer answer = { .rc = 0 };
 	int fds[N_FDS];
-	size_t n_fds;
+	size_t n_fds = 0;
+	sigset_t none;
 	/* the service manager signals all processes of a service; this one ends after inferd */
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
-	prctl(PR_SET_NAME, "inferd-spawner");
-	while (receive(&request, fds, &n_fds) > 0) {
-		struct answer answer = handle(&request, fds, n_fds);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	prctl(PR_SET_NAME, my_name);
+	fcntl(MY_FD, F_SETFD, FD_CLOEXEC);
+	/* the first answer says that the spawner has started */
+	while (send(MY_FD, &answer, sizeof answer, MSG_NOSIGNAL) >= 0 && receive(&request, fds, &n_fds) > 0) {
+		answer = handle(&request, fds, n_fds);
 		for (size_t i = 0; i < n_fds; i++)
 			close(fds[i]);
-		if (send(MY_FD, &answer, sizeof answer, MSG_NOSIGNAL) < 0)
-			break;
 	}
 	_exit(0);
 }
 
-int et_spawner_start(void)
+/* --- starting the spawner ------------------------------------------------------------------------- */
+
+/* In the new process, which shares inferd's descriptors at first. Only calls that are safe in a copy of one thread. */
+_Noreturn static void become_spawner(void)
+{
+	char *argv[] = { (char *)(uintptr_t)my_name, NULL };
+	/* no socket of the service manager's, and nothing else that inferd was given */
+	if (syscall(SYS_close_range, (unsigned)place + 1, ~0u, CLOSE_RANGE_UNSHARE) == 0 &&
+		dup2(place, MY_FD) == MY_FD && fcntl(MY_FD, F_SETFD, 0) == 0) {
+		closefrom(MY_FD + 1);
+		execv("/proc/self/exe", argv);
+	}
+	_exit(1);
+}
+
+static bool has_begun(int fd)
+{
+	struct pollfd first = { .fd = fd, .events = POLLIN };
+	struct answer answer;
+	int n;
+	do
+		n = poll(&first, 1, MAX_START_MS);
+	while (n < 0 && errno == EINTR);
+	return n > 0 && recv(fd, &answer, sizeof answer, MSG_DONTWAIT) == (ssize_t)sizeof answer;
+}
+
+static pid_t clone_spawner(void)
+{
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	/* CLONE_VFORK: this returns when the process has its own descriptors and its own program */
+	long pid = syscall(SYS_clone, CLONE_FILES | CLONE_VFORK | SIGCHLD, NULL, NULL, NULL, NULL);
+	if (pid < 0 && errno == EINVAL) /* qemu-user does not know CLONE_FILES */
+		pid = syscall(SYS_clone, CLONE_VFORK | SIGCHLD, NULL, NULL, NULL, NULL);
+	if (pid == 0)
+		become_spawner();
+	int rc = pid < 0 ? -errno : 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return rc ? rc : (pid_t)pid;
+}
+
+/* Under the lock; there is no spawner. 0 or negative errno. */
+static int start(void)
 {
 	int pair[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
-	pid_t pid = fork();
-	if (pid < 0) {
-		int rc = -errno;
-		close(pair[0]);
-		close(pair[1]);
-		return rc;
-	}
-	if (pid == 0) {
-		/* no socket of the service manager's, and nothing else that inferd was given */
-		int high = fcntl(pair[1], F_DUPFD_CLOEXEC, MY_FD + 1);
-		if (high < 0 || dup3(high, MY_FD, O_CLOEXEC) < 0)
-			_exit(1);
-		closefrom(MY_FD + 1);
-		run();
-	}
+	pid_t pid = dup3(pair[1], place, O_CLOEXEC) < 0 ? -errno : clone_spawner();
 	close(pair[1]);
-	spawner = pair[0];
-	return 0;
+	dup3(nothing, place, O_CLOEXEC);
+	if (pid > 0 && has_begun(pair[0])) {
+		spawner = pair[0];
+		spawner_pid = pid;
+		return 0;
+	}
+	close(pair[0]);
+	if (pid < 0)
+		return pid;
+	kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return -ECHILD;
+}
+
+int et_spawner_start(void)
+{
+	nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+	place = nothing < 0 ? -1 : fcntl(nothing, F_DUPFD_CLOEXEC, MY_FD);
+	if (place < 0)
+		return -errno;
+	is_wanted = true;
+	et_plugin_restart_init(&restart, UINT32_MAX, 0, false);
+	return start();
+}
+
+/* Under the lock: the spawner does not answer. */
+static void drop_ended(void)
+{
+	const struct et_log log = et_platform_log(ET_LOG_WARNING);
+	int status = 0;
+	kill(spawner_pid, SIGKILL);
+	while (waitpid(spawner_pid, &status, 0) < 0 && errno == EINTR)
+		;
+	close(spawner);
+	spawner = -1;
+	et_plugin_restart_crashed(&restart, true, et_platform_now_ns(NULL));
+	et_logf(&log, ET_LOG_WARNING,
+		"%s, which starts the processes of plug-ins and of clients' programs, has ended (signal %d); it is "
+		"started again when it is needed",
+		my_name, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
 
 /* --- inferd's end --------------------------------------------------------------------------------- */
 
-static struct answer ask(const struct request *request, size_t n_bytes, const int *fds)
+/* The spawner ended before it received the request. */
+enum { ASK_E_GONE = 1 };
+
+/* Under the lock. 0, ASK_E_GONE or negative errno. */
+static int ask(const struct request *request, size_t n_bytes, const int *fds, struct answer *ret_answer)
 {
 	union {
 		struct cmsghdr header;
@@ -202,7 +300,6 @@ static struct answer ask(const struct request *request, size_t n_bytes, const in
 	} control;
 	struct iovec part = { (void *)(uintptr_t)request, n_bytes };
 	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
-	struct answer answer = { .rc = -ESRCH };
 	if (fds) {
 		memset(&control, 0, sizeof control);
 		control.header.cmsg_level = SOL_SOCKET;
@@ -212,50 +309,80 @@ static struct answer ask(const struct request *request, size_t n_bytes, const in
 		message.msg_control = &control;
 		message.msg_controllen = sizeof control;
 	}
-	pthread_mutex_lock(&lock);
 	ssize_t n;
 	do
 		n = sendmsg(spawner, &message, MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
-	if (n > 0)
-		do
-			n = recv(spawner, &answer, sizeof answer, 0);
-		while (n < 0 && errno == EINTR);
-	pthread_mutex_unlock(&lock);
-	if (n != (ssize_t)sizeof answer)
-		answer = (struct answer){ .rc = n < 0 ? -errno : -ESRCH };
-	return answer;
+	if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
+		return ASK_E_GONE;
+	if (n < 0)
+		return -errno;
+	do
+		n = recv(spawner, ret_answer, sizeof *ret_answer, 0);
+	while (n < 0 && errno == EINTR);
+	return n == (ssize_t)sizeof *ret_answer ? 0 : -ECHILD;
 }
 
-int et_spawner_spawn(pid_t *ret_pid, const char *name, const char *path, int calls, int asks, int output)
+/* Ask the spawner for a process; start a spawner first if there is none. */
+static int ask_spawn(const struct request *request, const int *fds, struct answer *ret_answer)
+{
+	int rc = spawner < 0 ? ASK_E_GONE : ask(request, sizeof *request, fds, ret_answer);
+	if (rc == 0)
+		return ret_answer->rc;
+	if (spawner >= 0 && (rc == ASK_E_GONE || rc == -ECHILD))
+		drop_ended();
+	if (rc != ASK_E_GONE) /* the spawner may have started the process, so these descriptors are not sent again */
+		return rc;
+	if (et_plugin_restart_wait_ns(&restart, et_platform_now_ns(NULL)))
+		return -EAGAIN;
+	rc = start();
+	if (rc < 0) {
+		et_plugin_restart_crashed(&restart, true, et_platform_now_ns(NULL));
+		return rc;
+	}
+	rc = ask(request, sizeof *request, fds, ret_answer);
+	return rc ? -ECHILD : ret_answer->rc;
+}
+
+int et_spawner_spawn(pid_t *ret_pid, int *ret_pidfd, const char *name, const char *path, int calls, int asks,
+	int output)
 {
 	const int fds[N_FDS] = { calls, asks, output };
 	struct request request = { .kind = SPAWN };
-	if (spawner < 0)
-		return spawn_here(ret_pid, name, path, fds);
+	struct answer answer = { .pid = 0 };
 	if (strlen(path) >= PATH_ROOM || strlen(name) >= sizeof request.name)
 		return -ENAMETOOLONG;
 	memcpy(request.path, path, strlen(path));
 	memcpy(request.name, name, strlen(name));
-	struct answer answer = ask(&request, sizeof request, fds);
-	*ret_pid = answer.pid;
-	return answer.rc;
+	pthread_mutex_lock(&lock);
+	int rc = is_wanted ? ask_spawn(&request, fds, &answer) : spawn_here(&answer.pid, name, path, fds);
+	/* the number is still the process's: only the spawner reaps it, unless it has just ended itself */
+	if (rc == 0)
+		*ret_pidfd = (int)syscall(SYS_pidfd_open, answer.pid, 0);
+	pthread_mutex_unlock(&lock);
+	if (rc == 0)
+		*ret_pid = answer.pid;
+	return rc;
 }
 
-int et_spawner_wait(pid_t pid)
+bool et_spawner_end(pid_t pid, int pidfd, int *ret_status)
 {
 	const struct request request = { .kind = WAIT, .pid = pid };
-	struct pollfd end = { .fd = spawner < 0 ? -1 : (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN };
-	int status = 0;
-	if (end.fd >=
-		0) { /* it is not reaped before WAIT; so the spawner never waits for a process that can't end yet */
-		while (poll(&end, 1, -1) < 0 && errno == EINTR)
-			;
-		close(end.fd);
-	}
-	if (spawner >= 0)
-		return ask(&request, sizeof request, NULL).status;
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+	struct pollfd end = { .fd = pidfd, .events = POLLIN };
+	struct answer answer = { .rc = -ECHILD };
+	if (pidfd >= 0)
+		syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+	else
+		kill(pid, SIGKILL);
+	/* the spawner never waits for a process that can't end yet */
+	while (pidfd >= 0 && poll(&end, 1, -1) < 0 && errno == EINTR)
 		;
-	return status;
+	pthread_mutex_lock(&lock);
+	if (is_wanted && (spawner < 0 || ask(&request, sizeof request, NULL, &answer)))
+		answer.rc = -ECHILD;
+	pthread_mutex_unlock(&lock);
+	while (!is_wanted && (answer.rc = waitpid(pid, &answer.status, 0) < 0 ? -errno : 0) == -EINTR)
+		;
+	*ret_status = answer.status;
+	return answer.rc == 0;
 }
