@@ -184,8 +184,8 @@ struct inferd_delegate_device {
 
 	/* --- since 1.1 --- */
 
-	/* A CPU: the largest n_threads for threads_new, which is the number of processors it may use; 0: not said.
-	 * Runs on worker threads do not count towards max_in_flight; each worker has one run at a time. */
+	/* A CPU: the largest n_threads for threads_new; 0: not said. The host decides how many of them its process may
+	 * use. Runs on worker threads do not count towards max_in_flight; each worker has one run at a time. */
 	uint32_t n_threads;
 	uint32_t reserved2;
 };

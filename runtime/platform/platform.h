@@ -21,6 +21,11 @@ const struct et_allocator *et_platform_page_allocator(void);
 /* This process's resident memory; 0 if unknown. Any thread. */
 uint64_t et_platform_resident_bytes(void);
 
+/* The cores that this process may use: those of its affinity, and at most the whole cores of its cgroups' CPU quota; at
+ * least 1. For whoever makes worker threads, in the daemon or any other process. Reads files: for the start. Any
+ * thread. */
+uint32_t et_platform_n_cores(void);
+
 /* CLOCK_MONOTONIC in nanoseconds. @self is ignored. */
 uint64_t et_platform_now_ns(void *self);
 
