@@ -600,7 +600,7 @@ struct inferd_delegate {
 	 * filled in as in inferd_delegate_arg; or 0: no other order is better. Before the model has an instance. */
 	uint32_t (*preferred_order)(const struct inferd_delegate_model *model, uint32_t arg, uint32_t n_dims,
 		uint8_t ret_dim_order[INFERD_DELEGATE_MAX_DIMS]);
-	/* From now on these @n_args arguments come in the order that preferred_order told for each. Not every
+	/* The @n_args arguments come from now on in the order that preferred_order told for each. Not every
 	 * preference can be met: @args may hold any of them. Required together with preferred_order. Called at most
 	 * once, before the model has an instance. E_MEMORY. */
 	int (*adopt_orders)(struct inferd_delegate_model *model, const uint32_t *args, uint32_t n_args,
@@ -621,7 +621,7 @@ struct inferd_delegate {
 	/* End the run of @instance that answered UNFINISHED; it does not continue. Its arguments are not used any more
 	 * when abandon returns. Required if execute can answer UNFINISHED. */
 	void (*abandon)(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance);
-	/* From now on the instances on all worker threads together take at most @n_bytes, as threads_bytes counts;
+	/* The instances on all worker threads together take from now on at most @n_bytes, as threads_bytes counts;
 	 * UINT64_MAX: any number. They keep what they have. What needs more fails with E_MEMORY before it is
 	 * allocated: instance_on_threads, instance_warm, or execute where it needs more memory for larger sizes. Any
 	 * thread. */

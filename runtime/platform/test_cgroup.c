@@ -56,7 +56,7 @@ static void put_mib(const char *path, unsigned n)
 	put(path, text);
 }
 
-/* In MiB; -1: no limit. */
+/* The room in MiB; -1: no limit. */
 static long room(const char *membership)
 {
 	char path[PATH_MAX];
@@ -77,7 +77,7 @@ static void test_no_limit(void **state)
 	assert_int_equal(room("0::/a\n"), -1);
 }
 
-/* Beside a reserve of 256 MiB, or a quarter of less than 1 GiB. */
+/* The room leaves a reserve of 256 MiB, or a quarter of less than 1 GiB. */
 static void test_version_2(void **state)
 {
 	put_mib("a/memory.max", 2048);
