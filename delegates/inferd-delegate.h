@@ -184,8 +184,8 @@ struct inferd_delegate_device {
 
 	/* --- since 1.1 --- */
 
-	/* A CPU: the largest n_threads for threads_new, which is the number of processors it may use; 0: not said.
-	 * Runs on worker threads do not count towards max_in_flight; each worker has one run at a time. */
+	/* A CPU: the largest n_threads for threads_new; 0: not said. The host decides how many of them its process may
+	 * use. Runs on worker threads do not count towards max_in_flight; each worker has one run at a time. */
 	uint32_t n_threads;
 	uint32_t reserved2;
 };
@@ -601,7 +601,7 @@ struct inferd_delegate {
 	 * filled in as in inferd_delegate_arg; or 0: no other order is better. Before the model has an instance. */
 	uint32_t (*preferred_order)(const struct inferd_delegate_model *model, uint32_t arg, uint32_t n_dims,
 		uint8_t ret_dim_order[INFERD_DELEGATE_MAX_DIMS]);
-	/* From now on these @n_args arguments come in the order that preferred_order told for each. Not every
+	/* The @n_args arguments come from now on in the order that preferred_order told for each. Not every
 	 * preference can be met: @args may hold any of them. Required together with preferred_order. Called at most
 	 * once, before the model has an instance. E_MEMORY. */
 	int (*adopt_orders)(struct inferd_delegate_model *model, const uint32_t *args, uint32_t n_args,
@@ -622,7 +622,7 @@ struct inferd_delegate {
 	/* End the run of @instance that answered UNFINISHED; it does not continue. Its arguments are not used any more
 	 * when abandon returns. Required if execute can answer UNFINISHED. */
 	void (*abandon)(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance);
-	/* From now on the instances on all worker threads together take at most @n_bytes, as threads_bytes counts;
+	/* The instances on all worker threads together take from now on at most @n_bytes, as threads_bytes counts;
 	 * UINT64_MAX: any number. They keep what they have. What needs more fails with E_MEMORY before it is
 	 * allocated: instance_on_threads, instance_warm, or execute where it needs more memory for larger sizes. Any
 	 * thread. */

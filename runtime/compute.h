@@ -67,6 +67,21 @@ static inline bool et_pace_must_stop(struct et_pace *pace, size_t n_steps)
 	return must_stop;
 }
 
+/* How many steps of a loop over [@done, n) follow before it asks again; 0: none are left, or the loop must end. */
+static inline size_t et_pace_chunk(struct et_pace *pace, size_t done, size_t n)
+{
+	size_t chunk = n - done < ET_PACE_STEPS ? n - done : ET_PACE_STEPS;
+	return et_pace_must_stop(pace, chunk) ? 0 : chunk;
+}
+
+/* The same for one of many loops: it asks between chunks, and the caller between the loops. */
+static inline size_t et_next_chunk(const struct et_compute *compute, size_t done, size_t n)
+{
+	if (done == n || (done && et_must_stop(compute)))
+		return 0;
+	return n - done < ET_PACE_STEPS ? n - done : ET_PACE_STEPS;
+}
+
 /* What et_parallel_for does with more than @grain elements. */
 void et_compute_loop(const struct et_compute *compute, et_range_fn fn, void *arg, size_t n, size_t grain);
 /* Use the table, or the calling thread if there is none. Returns early if the kernel must stop. */
@@ -74,6 +89,16 @@ static inline void et_parallel_for(const struct et_compute *compute, et_range_fn
 {
 	if (compute && n > grain)
 		et_compute_loop(compute, fn, arg, n, grain);
+	else if (n)
+		fn(arg, 0, n);
+}
+
+/* The same for a function that looks itself whether it must stop, and that is faster on long pieces. */
+static inline void et_parallel_for_paced(const struct et_compute *compute, et_range_fn fn, void *arg, size_t n,
+	size_t grain)
+{
+	if (compute && compute->parallel_for && n > grain)
+		compute->parallel_for(compute->self, fn, arg, n, grain);
 	else if (n)
 		fn(arg, 0, n);
 }

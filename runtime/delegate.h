@@ -105,7 +105,7 @@ struct et_delegate_ops {
 	/* Another process computes the models: what it writes is not in our hands, and it may leave an output
 	 * unwritten. */
 	bool is_elsewhere;
-	/* It runs clients' programs as a whole (et_source.client_files). No other program can name it. */
+	/* The backend runs clients' programs as a whole (et_source.client_files). No other program can name it. */
 	bool runs_programs;
 
 	/* Free the backend; all that was made with it has been freed before. Loop thread. */
@@ -205,7 +205,7 @@ struct et_delegate_ops {
 	 * order, which the model has to transpose now. True with the dimensions from outermost to innermost in
 	 * @ret_order; false: row-major order is fine. May be NULL, together with adopt_orders. */
 	bool (*preferred_order)(const struct et_model *model, uint32_t arg, uint8_t *ret_order, uint32_t n_dims);
-	/* From now on these @n_args arguments come in the order that preferred_order told. Called at most once, on
+	/* The @n_args arguments come from now on in the order that preferred_order told. Called at most once, on
 	 * compile's thread, before the model has an instance. */
 	enum et_status (*adopt_orders)(struct et_model *model, const uint32_t *args, uint32_t n_args,
 		struct et_diag *diag);
@@ -213,7 +213,7 @@ struct et_delegate_ops {
 	/* The memory that the instances on @threads take now, with what they share. May be NULL: not worth
 	 * counting. Any thread. */
 	uint64_t (*threads_bytes)(const struct et_worker_threads *threads);
-	/* From now on the instances on all worker threads together take at most @n_bytes, as threads_bytes counts;
+	/* The instances on all worker threads together take from now on at most @n_bytes, as threads_bytes counts;
 	 * UINT64_MAX: any number. They keep what they have. What needs more fails before it is allocated, with
 	 * ET_E_DELEGATE_MEMORY_ALLOCATION_FAILED: instance_new, instance_warm, or a run. Any thread. May be NULL:
 	 * there is no such limit. */

@@ -238,7 +238,7 @@ static void state_starts_with_all_methods_initial_values(void **state)
 	assert_true(run_one(steps, 1) == 11); /* 3 + 1, and 7: everything has its initial value again */
 }
 
-/* In a program that was not planned for sharing, the same place in two methods holds different things. */
+/* The same place in two methods holds different things in a program that was not planned for sharing. */
 static void the_methods_own_initial_values_win(void **state)
 {
 	static const char *names[] = { "forward", "get" };

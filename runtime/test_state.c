@@ -221,7 +221,7 @@ static void a_write_on_one_path_is_not_enough(void **state)
 	assert_true(out == 10); /* the value is kept */
 }
 
-/* In the second iteration of a loop the value was written, in the first it was not. */
+/* The value was written in the second iteration of a loop, but not in the first. */
 static void the_first_round_of_a_loop_counts(void **state)
 {
 	mk_arena(&mk, 64);

@@ -131,6 +131,7 @@ static int report(const struct ctl *ctl, const char *name, const struct client *
 		load_ms = (double)(clients[0].ready_ns - load_start_ns) / 1e6,
 		first_ms = (double)(clients[0].first_ns - load_start_ns) / 1e6;
 	uint64_t rss_kb = clients[0].resident_bytes / 1024;
+	const struct ctl_engine_options *options = &clients[0].bench->engine->options;
 	int rc = CTL_OK;
 
 	for (unsigned i = 0; i < n_clients; i++) {
@@ -148,13 +149,15 @@ static int report(const struct ctl *ctl, const char *name, const struct client *
 	throughput = (double)n / ((double)(end_ns - start_ns) / 1e9);
 	free(all);
 	if (ctl->is_json) {
-		rc = ctl_print_json(
-			json_pack("{s:s, s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:i}",
-				"model", name, "backend", clients[0].backend, "clients", (int)n_clients, "requests",
-				(int)n, "p50_ms", p50_ms, "p99_ms", p99_ms, "min_ms", min_ms, "max_ms", max_ms,
-				"throughput_per_s", throughput, "load_ms", load_ms, "first_ms", first_ms, "rss_kb",
-				(json_int_t)rss_kb, "mean_queue_ms", (double)queue_ns / 1e6 / (double)n, "mean_run_ms",
-				(double)run_ns / 1e6 / (double)n, "copied_tensors", (int)clients[0].n_copied));
+		json_t *json = json_pack("{s:s, s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:i}",
+			"model", name, "backend", clients[0].backend, "clients", (int)n_clients, "requests", (int)n,
+			"p50_ms", p50_ms, "p99_ms", p99_ms, "min_ms", min_ms, "max_ms", max_ms, "throughput_per_s",
+			throughput, "load_ms", load_ms, "first_ms", first_ms, "rss_kb", (json_int_t)rss_kb,
+			"mean_queue_ms", (double)queue_ns / 1e6 / (double)n, "mean_run_ms",
+			(double)run_ns / 1e6 / (double)n, "copied_tensors", (int)clients[0].n_copied);
+		if (options->is_local)
+			json_object_set_new(json, "threads", json_integer(options->n_threads));
+		rc = ctl_print_json(json);
 	} else {
 		printf("%s%s%s: %u client%s, %zu requests\n", ctl_bold(ctl), name, ctl_plain(ctl), n_clients,
 			n_clients == 1 ? "" : "s", n);

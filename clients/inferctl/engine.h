@@ -28,7 +28,7 @@ struct ctl_engine_options {
 	bool is_local;
 	const char *socket;  /* for the daemon; NULL: the default */
 	unsigned n_seats;    /* at most so many seats are opened */
-	unsigned n_threads;  /* local: threads that a seat computes with */
+	unsigned n_threads;  /* local: threads that a seat computes with, at most as many as there are usable cores */
 	const char *cache;   /* local: a folder that keeps packed weights; NULL: none are kept */
 	const char *config;  /* local: the daemon's configuration, for its plug-ins; NULL: the installed one */
 	const char *backend; /* daemon: backends in the order in which they are wanted; NULL: any */
@@ -46,7 +46,7 @@ struct ctl_engine_options {
 	{ "cache", 0, CTL_STRING, &(to).cache, "DIR", \
 		"with --local: keep packed weights in DIR, and use those that are there" }, \
 	{ "threads", 't', CTL_UINT, &(to).n_threads, "N", \
-		"with --local: threads that one request computes on (default 1)" }
+		"with --local: cores that one request computes on, at most those that may be used (default 1)" }
 /* clang-format on */
 
 /* The description of an input or output. */

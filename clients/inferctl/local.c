@@ -544,12 +544,25 @@ static const struct ctl_engine_ops local_ops = {
 	.n_copied = instance_n_copied,
 };
 
+/* Threads beyond the cores that this process may use would only wait for the others. */
+static void limit_threads(struct local_engine *engine)
+{
+	unsigned n = engine->base.options.n_threads, n_cores = et_platform_n_cores();
+	if (n <= n_cores)
+		return;
+	et_logf(&engine->log, ET_LOG_WARNING,
+		"--threads %u: computing on %u, because this process may use %u core%s (affinity and CPU quota)", n,
+		n_cores, n_cores, n_cores == 1 ? "" : "s");
+	engine->base.options.n_threads = n_cores;
+}
+
 int ctl_local_engine_new(struct ctl_engine **ret_engine, const struct ctl_engine_options *options,
 	struct ctl_error *error)
 {
 	struct local_engine *engine = ctl_alloc(1, sizeof(*engine));
 	engine->base = (struct ctl_engine){ &local_ops, *options };
 	engine->log = et_platform_log(ET_LOG_WARNING);
+	limit_threads(engine);
 	/* A backend that is not available is no error until a program needs it; the Plan then names it. */
 	if (ctl_backends_open(&engine->backends, &engine->log, options->config, options->cache, error->text,
 		    sizeof(error->text)) < 0) {

@@ -11,7 +11,7 @@
  * flight and every later call ends with INFERD_DISCONNECTED. The library does not connect again by itself, because
  * the state of Methods is lost with the connection; the application decides. */
 #include "clients/libinferd/libinferd_internal.h"
-#include "ipc/cores.h"
+#include "runtime/platform/platform.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -399,7 +399,7 @@ int inferd_open_with(struct inferd **ret, const struct inferd_open_options *give
 	}
 	d->packet = packet;
 	d->epoll_fd = d->event_fd = d->reply_fd = -1;
-	inf_spin_init(&d->spin, inf_n_cores() > 1 ? INF_LIB_SPIN_NS : 0);
+	inf_spin_init(&d->spin, et_platform_n_cores() > 1 ? INF_LIB_SPIN_NS : 0);
 	inf_codec_init(&d->encoder, et_platform_allocator());
 	inf_codec_init(&d->decoder, et_platform_allocator());
 	et_list_init(&d->methods);

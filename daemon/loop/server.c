@@ -21,7 +21,6 @@
 #include "daemon/loop/notify.h"
 #include "daemon/loop/reload.h"
 #include "daemon/loop/stall_watchdog.h"
-#include "ipc/cores.h"
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
 
@@ -379,7 +378,7 @@ static int start_queues(struct inf_server *server, struct et_diag *diag)
 	const struct inf_config *config = &server->context.config;
 	const struct et_registry *registry = &server->context.backends.registry;
 	struct inf_queues *queues = &server->context.queues;
-	uint32_t n_cores = inf_n_cores();
+	uint32_t n_cores = et_platform_n_cores();
 	if (config->workers > n_cores)
 		et_logf(&server->context.log, ET_LOG_WARNING,
 			"workers = %u, but this process may use %u core%s (affinity and CPU quota): they wait for each other",

@@ -28,7 +28,7 @@ struct et_direct_memory {
 static char cannot_import;
 #define CANNOT_IMPORT ((struct inferd_delegate_buffer *)(void *)&cannot_import)
 
-/* Under the lock: the index of the first memory that begins behind @at. */
+/* Called under the lock: the index of the first memory that begins behind @at. */
 static uint32_t index_behind(const struct et_backend *b, uintptr_t at)
 {
 	uint32_t low = 0, high = b->n_memories;
@@ -42,7 +42,7 @@ static uint32_t index_behind(const struct et_backend *b, uintptr_t at)
 	return low;
 }
 
-/* Under the lock. */
+/* Called under the lock. */
 static bool insert(struct et_backend *b, struct et_direct_memory *memory)
 {
 	const struct et_allocator *allocator = &b->allocator;

@@ -149,7 +149,7 @@ enum et_status et_engine_open_program(const struct inferd_delegate_payload *payl
 	return status;
 }
 
-/* Under the lock. */
+/* Called under the lock. */
 static struct program *find(struct engine *engine, uint64_t number)
 {
 	struct et_list_node *node, *after;

@@ -304,7 +304,7 @@ static enum et_status advance(struct inferd_delegate_instance *instance, const s
 	return status == ET_OK ? ET_OK : et_fail(diag, status, "%s", instance->run.diag.text);
 }
 
-/* With the worker threads. */
+/* Called with the worker threads. */
 static int execute(struct inferd_delegate_instance *instance, const struct inferd_delegate_run *run,
 	struct inferd_delegate_message *message)
 {

@@ -164,7 +164,7 @@ static int with_limit(void *arg)
 	return result;
 }
 
-/* With any limit a program runs and is right, or is refused with the reason; the process never ends for it. */
+/* A program runs with any limit and is right, or is refused with the reason; the process never ends for it. */
 static void test_memory_limit(void **state)
 {
 #ifdef INF_SANITIZED

@@ -161,7 +161,7 @@ enum et_status et_engine_threads_enter(struct inferd_delegate_worker_threads *th
 	return status;
 }
 
-/* Under the lock: take a use of a destroyed model out of its list. NULL: there is none. */
+/* Called under the lock: take a use of a destroyed model out of its list. NULL: there is none. */
 static struct use *take_orphan(struct inferd_delegate_worker_threads *threads)
 {
 	struct et_list_node *node, *after;

@@ -15,7 +15,6 @@
 #include "runtime/base/list.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -180,16 +179,6 @@ static void backend_close(void *self)
 	xnn_deinitialize();
 }
 
-/* The number of processors that this process may use. */
-static uint32_t n_processors(void)
-{
-	cpu_set_t set;
-	if (sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 0)
-		return (uint32_t)CPU_COUNT(&set);
-	long n = sysconf(_SC_NPROCESSORS_ONLN); /* the machine has more than a cpu_set_t holds */
-	return n > 0 ? (uint32_t)n : 1;
-}
-
 static int devices(void *self, uint32_t index, struct inferd_delegate_device *ret_device)
 {
 	if (index)
@@ -202,7 +191,7 @@ static int devices(void *self, uint32_t index, struct inferd_delegate_device *re
 		.max_in_flight = 1,
 		.alignment = 1,
 		.flags = INFERD_DELEGATE_ZERO_COPY,
-		.n_threads = n_processors(),
+		.n_threads = ET_XNN_MAX_THREADS,
 	};
 	return INFERD_DELEGATE_OK;
 }

@@ -488,7 +488,11 @@ static void test_device(void **state)
 	assert_int_equal(test_ops->n_devices(test_backend), 1);
 	test_ops->device(test_backend, 0, &device);
 	assert_int_equal(device.kind, ET_QUEUE_CPU);
+	struct et_diag diag = { "" };
+	struct et_worker_threads *threads = NULL;
 	assert_true(device.n_threads >= 1);
+	test_refused(test_ops->threads_new(test_backend, 0, device.n_threads + 1, &threads, &diag),
+		ET_E_INVALID_ARGUMENT, &diag, "a worker of 1025 threads is not supported");
 }
 
 /* A failed warm-up reports nothing, so it is tested here. */

@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { MAX_THREADS = 1024, PIECES_PER_THREAD = 4 };
+enum { PIECES_PER_THREAD = 4 };
 
 struct pieces {
 	struct et_xnn_loop loop;
@@ -239,7 +239,7 @@ void et_xnn_threads_drop_spares(struct inferd_delegate_worker_threads *threads)
 enum et_status et_xnn_threads_new(struct inferd_delegate_worker_threads **ret_threads,
 	struct et_xnn_worker_spaces *spaces, uint32_t n_threads, struct et_diag *diag)
 {
-	if (n_threads == 0 || n_threads > MAX_THREADS)
+	if (n_threads == 0 || n_threads > ET_XNN_MAX_THREADS)
 		return et_fail(diag, ET_E_INVALID_ARGUMENT, "a worker of %u threads is not supported", n_threads);
 	struct inferd_delegate_worker_threads *threads = spaces->allocator.alloc(spaces->allocator.self,
 		sizeof(*threads), _Alignof(struct inferd_delegate_worker_threads));

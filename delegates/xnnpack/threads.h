@@ -24,7 +24,7 @@
 #include <pthread.h>
 #include <xnnpack.h>
 
-enum { ET_XNN_MEMORY_ALIGNMENT = 64 };
+enum { ET_XNN_MEMORY_ALIGNMENT = 64, ET_XNN_MAX_THREADS = 1024 };
 
 /* The workspaces of all workers of the backend. */
 struct et_xnn_worker_spaces {

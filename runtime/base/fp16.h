@@ -29,7 +29,7 @@ static inline float et_bf16_to_float(uint16_t value)
 	return et_float_from_bits((uint32_t)value << 16);
 }
 
-/* To the nearest, ties to even; every NaN becomes 0x7fc0. */
+/* Rounds to the nearest, ties to even; every NaN becomes 0x7fc0. */
 static inline uint16_t et_float_to_bf16(float value)
 {
 	uint32_t bits = et_float_bits(value);
@@ -48,8 +48,8 @@ static inline float et_fp16_to_float(uint16_t value)
 	return et_float_from_bits(bits | (uint32_t)(value & 0x8000) << 16);
 }
 
-/* To the nearest, ties to even. A value too large for fp16 becomes infinite; a NaN keeps its sign and becomes 0x7e00.
- */
+/* Rounds to the nearest, ties to even. A value too large for fp16 becomes infinite; a NaN keeps its sign and becomes
+ * 0x7e00. */
 static inline uint16_t et_float_to_fp16(float value)
 {
 	uint32_t bits = et_float_bits(value);

@@ -60,7 +60,7 @@ static void all_numbers(void **state)
 	check_all(widen_bf16, narrow_bf16, 7, 127, 0x7f80);
 }
 
-/* Between each two neighbours: below the middle, the middle itself, above it. */
+/* Numbers between each two neighbours: below the middle, the middle itself, above it. */
 static void check_rounding(float (*widen)(uint16_t), uint16_t (*narrow)(float), uint16_t largest)
 {
 	for (uint16_t bits = 0; bits < largest; bits++) {

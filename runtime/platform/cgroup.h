@@ -23,4 +23,7 @@ void et_platform_cgroup_walk(const char *membership, const char *root, const cha
  * memory.max or memory.high less what is used, but for files that the kernel takes back first. UINT64_MAX: no limit. */
 uint64_t et_platform_cgroup_memory_room(const char *membership, const char *root);
 
+/* The least CPU quota of these cgroups: whole cores, at least 1. UINT32_MAX: no quota. */
+uint32_t et_platform_cgroup_cores(const char *membership, const char *root);
+
 #endif

@@ -12,7 +12,7 @@
 
 /* The C library's heap. Any thread. Allocations of 2 MiB or more with an alignment of 4096 use huge pages. */
 const struct et_allocator *et_platform_allocator(void);
-/* From now on the calling thread gets at most @n_bytes from et_platform_allocator, beyond what it frees; UINT64_MAX:
+/* The calling thread gets from now on at most @n_bytes from et_platform_allocator, beyond what it frees; UINT64_MAX:
  * any number. Returns whether the limit before has refused anything. */
 bool et_platform_limit_heap(uint64_t n_bytes);
 /* Whole pages from the kernel, zeroed, followed by a readable guard page. Freed pages go back to the kernel at once. */
@@ -20,6 +20,11 @@ const struct et_allocator *et_platform_page_allocator(void);
 
 /* This process's resident memory; 0 if unknown. Any thread. */
 uint64_t et_platform_resident_bytes(void);
+
+/* The cores that this process may use: those of its affinity, and at most the whole cores of its cgroups' CPU quota; at
+ * least 1. For whoever makes worker threads, in the daemon or any other process. Reads files: for the start. Any
+ * thread. */
+uint32_t et_platform_n_cores(void);
 
 /* CLOCK_MONOTONIC in nanoseconds. @self is ignored. */
 uint64_t et_platform_now_ns(void *self);
@@ -103,7 +108,7 @@ void et_platform_store_stop(struct et_platform_store *store);
  * it is immutable, and any thread may take and drop references. */
 struct et_platform_data;
 enum { ET_PLATFORM_MAX_DATA = 15 };
-/* Without any file, with one reference. NULL: no memory. */
+/* A set without any file, with one reference. NULL: no memory. */
 struct et_platform_data *et_platform_data_new(void);
 struct et_platform_data *et_platform_data_ref(struct et_platform_data *data);
 /* NULL is fine; returns NULL. */

@@ -14,13 +14,14 @@
  * The folder belongs to us, but a file in it may be damaged or planted. Only a regular file is opened that belongs to
  * us and that no other user may write. The header is read once, into memory of our own. The body is compared with its
  * checksum before anyone uses it (or was before, and the file has not been written to since). While it is in use it is
- * compared with its SHA-256 in the background (store_check.c). A file that fails a check is logged and deleted, and the
- * delegate makes its data again.
+ * compared with its SHA-256 in the background, once a boot (store_check.c). A file that fails a check is logged and
+ * deleted, and the delegate makes its data again.
  *
  * A new file is written under a temporary name, synced to disk, and renamed. So a reader sees all of it, or the file
  * before. Two writers at once write the same bytes; the later one wins. A mapping stays valid after its file was
  * replaced. */
 #include "runtime/platform/store_internal.h"
+#include "runtime/platform/cgroup.h"
 
 #include "runtime/base/checked.h"
 
@@ -69,13 +70,6 @@ struct et_store_binding {
 	uint32_t n_files;
 	struct file files[]; /* the program's own file, then its data files */
 };
-
-static int64_t realtime_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* --- identifying the program -------------------------------------------------------------------------- */
 
@@ -233,19 +227,19 @@ static const char *check_header(const struct header *header, const uint8_t *dige
 }
 
 /* Whether the body's checksum is right, now or when it was last checked. */
-static bool check_body(struct et_platform_store *store, const char *kept, const struct stat *st,
-	const struct header *header, const struct et_platform_mapping *mapping)
+static bool check_body(struct et_platform_store *store, struct et_store_use *use, const struct header *header)
 {
-	struct et_platform_identity identity = et_platform_identity_of(st);
 	struct et_store_record record;
 	char name[ET_STORE_NAME];
 	bool is_certain = false;
-	snprintf(name, sizeof(name), "%.32s.seen", kept);
-	if (et_store_record_read(store, name, &identity, &record, &is_certain) && is_certain &&
-		record.contents == header->body_checksum)
+	et_store_seen_name(name, use->name);
+	if (et_store_record_read(store, name, &use->identity, &record, &is_certain) && is_certain &&
+		record.contents == header->body_checksum) {
+		use->is_checked = et_store_is_checked(store, use, &record);
 		return true;
-	record = (struct et_store_record){ .identity = identity, .seen_ns = realtime_ns() };
-	record.contents = et_store_checksum((const uint8_t *)mapping->bytes + ET_STORE_ALIGNMENT, header->n_body);
+	}
+	record = (struct et_store_record){ .identity = use->identity, .seen_ns = et_store_realtime_ns() };
+	record.contents = et_store_checksum((const uint8_t *)use->mapping.bytes + ET_STORE_ALIGNMENT, header->n_body);
 	if (record.contents != header->body_checksum)
 		return false;
 	et_store_record_write(store, name, &record);
@@ -270,7 +264,7 @@ static const char *open_kept(struct et_platform_store *store, struct et_store_us
 		return "it cannot be mapped";
 	use->identity = et_platform_identity_of(&st);
 	memcpy(use->digest, header.body_digest, sizeof(use->digest));
-	if (check_body(store, use->name, &st, &header, &use->mapping))
+	if (check_body(store, use, &header))
 		return NULL;
 	et_platform_unmap(&use->mapping);
 	return "damaged";
@@ -456,6 +450,7 @@ struct et_platform_store *et_platform_store_new(const char *dir, uint64_t max_by
 	pthread_mutex_init(&store->lock, NULL);
 	et_list_init(&store->uses);
 	store->dir_fd = fd;
+	et_platform_read_text("/proc/sys/kernel/random", "boot_id", store->boot_id, sizeof(store->boot_id));
 	store->max_bytes = max_bytes;
 	store->log = log;
 	memcpy(store->path, dir, strlen(dir));

@@ -3,8 +3,13 @@
  *
  * A checksum is compared when a file is first mapped after a change (store.c). It cannot show what happens later below
  * the file system: a disk that returns other bytes than were written. So each file that is in use is read through
- * once by each process, and again when somebody has written to it since. Its contents are compared with the SHA-256
- * that was computed while it was written.
+ * once a boot, and again when somebody has written to it since. Its contents are compared with the SHA-256 that was
+ * computed while it was written.
+ *
+ * A mark in the file's record (store_folder.c) says that this boot's check is done, so a process that is started often
+ * does not read all files each time. The mark is a SHA-256 over the boot's id, the file's identity and its digest: one
+ * of another boot or file, or a damaged one, means that the file is read. Damage below the file system after the check
+ * shows at the next boot, as it would if one process had run all the time.
  *
  * The file is read by way of the page cache: these are the bytes that the mapping shows, and what is not in memory yet
  * comes from the disk. Pages that only the check has brought in are dropped again.
@@ -40,6 +45,40 @@ static bool is_same(const struct et_platform_identity *a, const struct et_platfo
 static bool is_same_file(const struct et_platform_identity *a, const struct et_platform_identity *b)
 {
 	return a->device == b->device && a->inode == b->inode;
+}
+
+static void make_mark(const struct et_platform_store *store, const struct et_platform_identity *identity,
+	const uint8_t digest[ET_SHA256_BYTES], uint8_t ret_mark[ET_SHA256_BYTES])
+{
+	struct sha256_ctx sha;
+	sha256_init(&sha);
+	sha256_update(&sha, sizeof(store->boot_id), (const uint8_t *)store->boot_id);
+	sha256_update(&sha, sizeof(*identity), (const uint8_t *)identity);
+	sha256_update(&sha, ET_SHA256_BYTES, digest);
+	sha256_digest(&sha, ET_SHA256_BYTES, ret_mark);
+}
+
+bool et_store_is_checked(const struct et_platform_store *store, const struct et_store_use *use,
+	const struct et_store_record *record)
+{
+	uint8_t mark[ET_SHA256_BYTES];
+	make_mark(store, &use->identity, use->digest, mark);
+	return store->boot_id[0] && memcmp(mark, record->digest, sizeof(mark)) == 0;
+}
+
+/* Put the mark into the file's record: all bytes were right, and read at @read_ns or later. */
+static void save_mark(struct et_platform_store *store, const struct et_store_use *use,
+	const struct et_platform_identity *identity, int64_t read_ns)
+{
+	struct et_store_record record;
+	char name[ET_STORE_NAME];
+	bool is_certain;
+	et_store_seen_name(name, use->name);
+	if (!store->boot_id[0] || !et_store_record_read(store, name, identity, &record, &is_certain))
+		return;
+	record.seen_ns = read_ns;
+	make_mark(store, identity, use->digest, record.digest);
+	et_store_record_write(store, name, &record);
 }
 
 void et_store_use_begin(struct et_platform_store *store, struct et_store_use *use)
@@ -185,7 +224,7 @@ static void note_damaged(struct et_platform_store *store, const struct et_store_
 	if (!is_same_file(&now, &use->identity))
 		return;
 	unlinkat(store->dir_fd, use->name, 0);
-	snprintf(seen, sizeof(seen), "%.32s.seen", use->name);
+	et_store_seen_name(seen, use->name);
 	unlinkat(store->dir_fd, seen, 0);
 }
 
@@ -206,11 +245,14 @@ static bool check(struct et_platform_store *store, struct et_store_use *use)
 	if (fstat(fd, &st) == 0)
 		before = et_platform_identity_of(&st);
 	bool is_ours = is_same_file(&before, &known);
+	int64_t read_ns = et_store_realtime_ns();
 	enum found found = bytes && is_ours ? compare(store, use, fd, bytes, &why) : UNKNOWN;
 	if (fstat(fd, &st) == 0)
 		after = et_platform_identity_of(&st);
 	free(bytes);
 	close(fd);
+	if (found == RIGHT && is_same(&before, &after))
+		save_mark(store, use, &after, read_ns);
 	if (found == DAMAGED)
 		et_logf(store->log, ET_LOG_WARNING,
 			"%s: %s/%s, packed weights saved for it, is damaged (%s); it is deleted, and the models that "

@@ -2,7 +2,8 @@
 /* The folder of a store: names, records, and the limit on its size.
  *
  *     HEX.kept     data made from a program (store.c); HEX is a digest of the program's contents and the variant
- *     HEX.seen     record: identity of the file HEX.kept when its checksum was right; its time is that of the last use
+ *     HEX.seen     record: identity of the file HEX.kept when its checksum was right, and the boot in which it was
+ *                  checked (store_check.c); the record's time is that of the last use
  *     HEX.program  record: digest of the contents of a program or data file; HEX is a digest of the file's identity
  *     .tmp-*       a file being written, which its writer has locked, or left behind by a process that died
  *
@@ -31,6 +32,13 @@
 #define RECORD_ON_DISK 4096
 
 static_assert(sizeof(struct et_store_record) == 8 * 9 + ET_SHA256_BYTES, "no padding in a record");
+
+int64_t et_store_realtime_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
 
 void et_store_name(char ret_name[ET_STORE_NAME], const uint8_t digest[ET_SHA256_BYTES], const char *ending)
 {
@@ -169,7 +177,7 @@ static bool ends_with(const char *name, const char *ending)
 	return n == 32 + n_ending && strcmp(name + 32, ending) == 0;
 }
 
-static void seen_name(char ret_name[ET_STORE_NAME], const char *kept)
+void et_store_seen_name(char ret_name[ET_STORE_NAME], const char *kept)
 {
 	snprintf(ret_name, ET_STORE_NAME, "%.32s.seen", kept);
 }
@@ -185,7 +193,7 @@ static bool look_at(const struct et_platform_store *store, const char *name, str
 	snprintf(ret_entry->name, sizeof(ret_entry->name), "%s", name);
 	ret_entry->n_bytes = RECORD_ON_DISK + (is_kept ? (uint64_t)st.st_size : 0);
 	ret_entry->used = st.st_mtim;
-	seen_name(seen, name);
+	et_store_seen_name(seen, name);
 	if (is_kept && fstatat(store->dir_fd, seen, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		ret_entry->used = st.st_mtim;
 	return true;
@@ -223,7 +231,7 @@ void et_store_prune(struct et_platform_store *store, const char *spare)
 		if (strcmp(entries[i].name, spare) == 0)
 			continue;
 		unlinkat(store->dir_fd, entries[i].name, 0);
-		seen_name(seen, entries[i].name);
+		et_store_seen_name(seen, entries[i].name);
 		if (ends_with(entries[i].name, ".kept")) {
 			unlinkat(store->dir_fd, seen, 0);
 			et_logf(store->log, ET_LOG_INFO, "%s/%s: deleted, to keep the folder within %llu bytes",

@@ -15,6 +15,8 @@ enum { ET_SHA256_BYTES = 32 };
 
 enum { ET_STORE_NAME = 48 }; /* 32 hexadecimal digits, a suffix, a NUL */
 
+enum { ET_STORE_BOOT_ID = 40 }; /* a UUID as text, and a NUL */
+
 enum { ET_STORE_CHECKED = 256 }; /* files that a store remembers to have checked, the latest ones */
 
 struct et_platform_store {
@@ -25,6 +27,7 @@ struct et_platform_store {
 	uint32_t n_checked;       /* so far; the next place, modulo ET_STORE_CHECKED */
 	_Atomic(bool) is_stopped; /* work that takes long ends soon */
 	int dir_fd;
+	char boot_id[ET_STORE_BOOT_ID]; /* the kernel's; empty: not known */
 	uint64_t max_bytes;
 	const struct et_log *log;
 	char path[];
@@ -36,20 +39,26 @@ void et_store_name(char ret_name[ET_STORE_NAME], const uint8_t digest[ET_SHA256_
  * memory. */
 uint64_t et_store_checksum(const void *bytes, size_t n_bytes);
 
+/* CLOCK_REALTIME. */
+int64_t et_store_realtime_ns(void);
+
 /* A record: facts about a file that nobody has written to since. */
 struct et_store_record {
 	uint64_t magic;
 	struct et_platform_identity identity;
 	int64_t seen_ns;   /* CLOCK_REALTIME when the file's bytes were read */
 	uint64_t contents; /* et_store_checksum of the bytes */
-	uint8_t digest[ET_SHA256_BYTES];
-	uint64_t check; /* checksum of all members above */
+	uint8_t digest
+		[ET_SHA256_BYTES]; /* of a program's bytes; of saved data: the boot in which it was checked, or zeros */
+	uint64_t check;            /* checksum of all members above */
 };
 
 /* Read the record @name. False: there is none for @identity. *ret_is_certain: it was made so long after the file's
  * last change that a later change would show. Marks the record as used. */
 bool et_store_record_read(struct et_platform_store *store, const char *name,
 	const struct et_platform_identity *identity, struct et_store_record *ret_record, bool *ret_is_certain);
+/* Record of HEX.kept, @kept. */
+void et_store_seen_name(char ret_name[ET_STORE_NAME], const char *kept);
 /* Write the record @name; fills in magic and check. A failure only costs time later. */
 void et_store_record_write(struct et_platform_store *store, const char *name, struct et_store_record *record);
 
@@ -66,10 +75,10 @@ void et_store_prune(struct et_platform_store *store, const char *spare);
 
 /* A saved file that find has handed out. */
 struct et_store_use {
-	struct et_list_node node; /* in the store's uses */
-	uint32_t n_refs;          /* under the store's lock, as the next four */
-	int fd;                   /* until it is checked; then -1 */
-	bool is_checked;
+	struct et_list_node node;             /* in the store's uses */
+	uint32_t n_refs;                      /* under the store's lock, as the next four */
+	int fd;                               /* until it is checked; then -1 */
+	bool is_checked;                      /* by this process, or by another one since the machine was started */
 	struct et_platform_identity identity; /* when it was mapped, or checked */
 	_Atomic(bool) *is_damaged;            /* of its program; NULL: the use has ended */
 	struct et_platform_mapping mapping;
@@ -77,7 +86,10 @@ struct et_store_use {
 	char name[ET_STORE_NAME];
 	char program[]; /* for log lines */
 };
-/* Add @use, which is filled in up to its n_refs and is_checked. */
+/* Whether @record, which is certain, says that the file of @use has been checked since the machine was started. */
+bool et_store_is_checked(const struct et_platform_store *store, const struct et_store_use *use,
+	const struct et_store_record *record);
+/* Add @use, which is filled in up to its n_refs. */
 void et_store_use_begin(struct et_platform_store *store, struct et_store_use *use);
 /* Remove it, and free it when it is not being checked any more. */
 void et_store_use_end(struct et_platform_store *store, struct et_store_use *use);

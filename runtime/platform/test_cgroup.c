@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How much memory a cgroup leaves, from files in a temporary folder. */
+/* How much memory and how many cores a cgroup leaves, from files in a temporary folder. */
 #include "runtime/platform/cgroup.h"
+#include "runtime/platform/platform.h"
 
 #include <ftw.h>
 #include <limits.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -54,7 +56,7 @@ static void put_mib(const char *path, unsigned n)
 	put(path, text);
 }
 
-/* In MiB; -1: no limit. */
+/* The room in MiB; -1: no limit. */
 static long room(const char *membership)
 {
 	char path[PATH_MAX];
@@ -75,7 +77,7 @@ static void test_no_limit(void **state)
 	assert_int_equal(room("0::/a\n"), -1);
 }
 
-/* Beside a reserve of 256 MiB, or a quarter of less than 1 GiB. */
+/* The room leaves a reserve of 256 MiB, or a quarter of less than 1 GiB. */
 static void test_version_2(void **state)
 {
 	put_mib("a/memory.max", 2048);
@@ -116,6 +118,81 @@ static void test_nonsense(void **state)
 	assert_int_equal(room("0:\nx\n::\n:::::\n"), -1);
 }
 
+/* --- processors ---------------------------------------------------------------------------------------------- */
+
+static uint32_t quota(const char *membership)
+{
+	char path[PATH_MAX];
+	put("membership", membership);
+	snprintf(path, sizeof(path), "%s/membership", root);
+	return et_platform_cgroup_cores(path, root);
+}
+
+static void test_no_quota(void **state)
+{
+	assert_int_equal(et_platform_cgroup_cores("/nonexistent", root), UINT32_MAX);
+	assert_int_equal(quota(""), UINT32_MAX);
+	assert_int_equal(quota("0::/not/mounted\n"), UINT32_MAX);
+	put("a/cpu.max", "max 100000\n");
+	assert_int_equal(quota("0::/a\n"), UINT32_MAX);
+}
+
+static void test_quota_of_version_2(void **state)
+{
+	put("a/cpu.max", "150000 100000\n");
+	assert_int_equal(quota("0::/a\n"), 1);
+	assert_int_equal(quota("0::/a/b/c\n"), 1); /* b and c are not mounted, or have none */
+	put("a/b/cpu.max", "50000 100000\n");
+	assert_int_equal(quota("0::/a/b\n"), 1); /* half a core */
+	put("a/b/cpu.max", "800000 100000\n");
+	assert_int_equal(quota("0::/a/b\n"), 1); /* the least of the path */
+	put("a/cpu.max", "max 100000\n");
+	assert_int_equal(quota("0::/a/b\n"), 8);
+	put("cpu.max", "300000 100000\n"); /* a container's own root */
+	assert_int_equal(quota("0::/\n"), 3);
+	assert_int_equal(quota("0::/../outside\n"), 3);
+}
+
+static void test_quota_of_version_1(void **state)
+{
+	put("cpu,cpuacct/a/cpu.cfs_quota_us", "250000\n");
+	put("cpu,cpuacct/a/cpu.cfs_period_us", "100000\n");
+	assert_int_equal(quota("3:memory:/a\n4:cpu,cpuacct:/a\n0::/\n"), 2);
+	put("cpu,cpuacct/a/cpu.cfs_quota_us", "-1\n");
+	assert_int_equal(quota("4:cpu,cpuacct:/a\n"), UINT32_MAX);
+	put("cpu/cpu.cfs_quota_us", "150000\n");
+	put("cpu/cpu.cfs_period_us", "50000\n");
+	assert_int_equal(quota("1:cpu:/a/path/of/the/host\n"), 3);
+	assert_int_equal(quota("1:cpuset:/\n"), UINT32_MAX);
+}
+
+static void test_quota_of_nonsense(void **state)
+{
+	put("a/cpu.max", "");
+	assert_int_equal(quota("0::/a\n"), UINT32_MAX);
+	put("a/cpu.max", "100000 0\n");
+	assert_int_equal(quota("0::/a\n"), UINT32_MAX);
+	put("a/cpu.max", "99999999999999999999 1\n");
+	assert_int_equal(quota("0::/a\n"), UINT32_MAX);
+	assert_int_equal(quota("0:\nx\n::\n:::::\n"), UINT32_MAX);
+}
+
+/* As many as the affinity has, or fewer if this test runs under a quota. */
+static void test_affinity(void **state)
+{
+	cpu_set_t before, one;
+	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	assert_in_range(et_platform_n_cores(), 1, CPU_COUNT(&before));
+	int core = 0;
+	while (!CPU_ISSET(core, &before))
+		core++;
+	CPU_ZERO(&one);
+	CPU_SET(core, &one);
+	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+	assert_int_equal(et_platform_n_cores(), 1);
+	assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -123,6 +200,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_version_2, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_version_1, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_nonsense, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_quota, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_quota_of_version_2, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_quota_of_version_1, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_quota_of_nonsense, setup, teardown),
+		cmocka_unit_test(test_affinity),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -377,7 +377,7 @@ static void a_file_longer_than_its_contents_is_refused(void **state)
 	rmdir(dir);
 }
 
-/* Between two pieces the copy asks whether anybody still waits for it. */
+/* The copy asks between two pieces whether anybody still waits for it. */
 static void a_copy_stops(void **state)
 {
 	char path[128];

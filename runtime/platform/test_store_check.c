@@ -222,7 +222,113 @@ static void test_damage_below_the_file_system(void **state)
 	}
 }
 
-/* A restart does not forget: each process reads the file itself. */
+static void open_store_again(void)
+{
+	f.store = et_platform_store_unref(f.store);
+	open_store();
+}
+
+/* Change the record of the saved file: it was made a minute later, when that was certain, and has @mark. */
+static struct et_store_record change_record(const uint8_t *mark)
+{
+	char path[400];
+	struct et_store_record record;
+	assert_true(find_file(".seen", path));
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(pread(fd, &record, sizeof(record), 0), sizeof(record));
+	close(fd);
+	record.seen_ns += INT64_C(60000000000);
+	if (mark)
+		memcpy(record.digest, mark, sizeof(record.digest));
+	et_store_record_write(f.store, strrchr(path, '/') + 1, &record);
+	return record;
+}
+
+/* Whether a process that begins now would read the saved file. */
+static bool is_read_again(void)
+{
+	void *handle;
+	struct et_source source = open_program();
+	assert_non_null(find(&source, &handle));
+	bool is_checked = ((struct et_store_use *)handle)->is_checked;
+	end(&source, handle);
+	return !is_checked;
+}
+
+/* What a process does that finds the saved file right. */
+static void check_in_use(void)
+{
+	struct et_source source = open_program();
+	void *handle;
+	assert_non_null(find(&source, &handle));
+	assert_false(et_platform_store_check(f.store));
+	end(&source, handle);
+}
+
+static void keep_and_check(void)
+{
+	struct et_source source = open_program();
+	assert_int_equal(keep(&source), ET_OK);
+	end(&source, NULL);
+	check_in_use();
+}
+
+static void test_once_a_boot(void **state)
+{
+	keep_and_check();
+	open_store_again();
+	assert_true(is_read_again()); /* the file might have been written again within a tick of its clock */
+	check_in_use();
+	change_record(NULL);
+	open_store_again();
+	assert_false(is_read_again());
+	f.store->boot_id[0] ^= 1; /* the machine was started again */
+	assert_true(is_read_again());
+	f.store->boot_id[0] = '\0'; /* it is not known */
+	assert_true(is_read_again());
+	open_store_again();
+	assert_false(is_read_again());
+	flip(N_BODY); /* somebody writes to it, and undoes that */
+	flip(N_BODY);
+	assert_true(is_read_again());
+	change_record(NULL);
+	assert_true(is_read_again()); /* the mark is of the file as it was */
+}
+
+/* A record that is damaged, or says something else, only makes the file to be read again. */
+static void test_hostile_records(void **state)
+{
+	char path[400];
+	uint8_t bytes[sizeof(struct et_store_record)], mark[ET_SHA256_BYTES];
+	keep_and_check();
+	open_store_again();
+	struct et_store_record good = change_record(NULL);
+	assert_true(find_file(".seen", path));
+	for (size_t i = 0; i < sizeof(good); i++) {
+		memcpy(bytes, &good, sizeof(bytes));
+		bytes[i] ^= 0x40;
+		int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+		assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
+		close(fd);
+		assert_true(is_read_again());
+	}
+	for (size_t i = 0; i < sizeof(mark); i++) {
+		memcpy(mark, good.digest, sizeof(mark));
+		mark[i] ^= 1;
+		change_record(mark);
+		assert_true(is_read_again());
+	}
+	change_record(good.digest);
+	assert_false(is_read_again());
+	assert_int_equal(truncate(path, sizeof(good) - 1), 0);
+	assert_true(is_read_again());
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0); /* it cannot hold up the load */
+	assert_true(is_read_again());
+	assert_int_equal(f.n_lines, 0);
+}
+
+/* After a restart of the machine each file is read again. */
 static void test_damage_while_nobody_runs(void **state)
 {
 	struct et_source source = open_program();
@@ -231,8 +337,7 @@ static void test_damage_while_nobody_runs(void **state)
 	assert_non_null(find(&source, &handle));
 	assert_false(et_platform_store_check(f.store));
 	end(&source, handle);
-	f.store = et_platform_store_unref(f.store);
-	open_store();
+	open_store_again();
 	flip_unseen(N_BODY / 2);
 	source = open_program();
 	assert_non_null(find(&source, &handle));
@@ -334,6 +439,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(right_data_stays),
 		TEST(damage_below_the_file_system),
+		TEST(once_a_boot),
+		TEST(hostile_records),
 		TEST(damage_while_nobody_runs),
 		TEST(damage_is_not_saved),
 		TEST(written_to_while_in_use),

@@ -310,7 +310,7 @@ static void test_exported(void **state)
 	free(bytes);
 }
 
-/* With an argument: test the files beside the checkout. 77 tells meson that there are none. */
+/* An argument: test the files beside the checkout. 77 tells meson that there are none. */
 int main(int argc, char **argv)
 {
 	(void)argv;

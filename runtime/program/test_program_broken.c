@@ -224,7 +224,7 @@ static void test_shared(void **state)
 	}
 }
 
-/* With an argument: test the files beside the checkout. 77 tells meson that there are none. */
+/* An argument: test the files beside the checkout. 77 tells meson that there are none. */
 int main(int argc, char **argv)
 {
 	(void)argv;

@@ -573,6 +573,37 @@ class Local(Folder):
         self.assertEqual(result["requests"], 10)
         self.assertIn("p50", self.good("bench", "--local", "--requests", "3", MODEL))
 
+    def threads_of_bench(self, n_threads, *command, **options):
+        """How many threads a request gets, and the warning."""
+        r = subprocess.run([*command, INFERCTL, "bench", "--local", "--json", "--requests", "2", "--threads", str(n_threads),
+                            MODEL], capture_output=True, text=True, check=True, timeout=120, **options)
+        return json.loads(r.stdout)["threads"], r.stderr
+
+    def test_threads_of_the_affinity(self):
+        cores = os.sched_getaffinity(0)
+        one = {"preexec_fn": lambda: os.sched_setaffinity(0, {min(cores)})}
+        self.assertEqual(self.threads_of_bench(1), (1, ""))
+        n, warning = self.threads_of_bench(3, **one)
+        self.assertEqual(n, 1)
+        self.assertRegex(warning, "--threads 3: computing on 1, because this process may use 1 core ")
+        self.assertIn(self.threads_of_bench(len(cores) + 1)[0], range(1, len(cores) + 1))
+
+    def test_threads_of_a_cpu_quota(self):
+        """A folder in the place of /sys/fs/cgroup has the quota."""
+        unshare = ["unshare", "--mount"] + ["--map-root-user"] * (os.geteuid() != 0)
+        if subprocess.run([*unshare, "true"], stderr=subprocess.DEVNULL, check=False).returncode:
+            self.skipTest("no mount namespace can be made here")
+        cores = len(os.sched_getaffinity(0))
+        os.makedirs(self.path("cgroup/cpu"))
+        for text, n_cores in ("150000 100000", 1), ("50000 100000", 1), ("200000 100000", 2), ("max 100000", cores):
+            quota, period = text.replace("max", "-1").split()
+            for name, content in ("cpu.max", text), ("cpu/cpu.cfs_quota_us", quota), ("cpu/cpu.cfs_period_us", period):
+                with open(self.path("cgroup/" + name), "w", encoding="ascii") as f:
+                    f.write(content + "\n")
+            n, _ = self.threads_of_bench(cores + 1, *unshare, "sh", "-c",
+                                         'mount --bind "$0" /sys/fs/cgroup && exec "$@"', self.path("cgroup"))
+            self.assertEqual(n, min(n_cores, cores), text)
+
 
 class Daemon(Folder):
     n_bytes = "1G"

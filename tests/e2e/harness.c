@@ -125,6 +125,19 @@ void e2e_watch(struct e2e *e)
 	e->n_fds = e2e_count_fds(e->pid);
 }
 
+char e2e_state_of(pid_t pid)
+{
+	char path[64], text[256] = "";
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	FILE *file = fopen(path, "re");
+	assert_non_null(file);
+	assert_non_null(fgets(text, sizeof text, file));
+	fclose(file);
+	const char *name_end = strrchr(text, ')');
+	assert_non_null(name_end);
+	return name_end[2];
+}
+
 int e2e_wait(struct e2e *e)
 {
 	int status;
@@ -250,6 +263,42 @@ struct inf_reply e2e_raw_call_fd(struct e2e_raw *raw, struct inf_request request
 struct inf_reply e2e_raw_call(struct e2e_raw *raw, struct inf_request request)
 {
 	return e2e_raw_call_fd(raw, request, -1);
+}
+
+enum inf_status e2e_raw_ask(struct e2e_raw *raw, struct inf_request request)
+{
+	struct inf_reply reply = e2e_raw_call(raw, request);
+	if (reply.status == INF_RESOURCE_EXHAUSTED)
+		assert_true(strlen(reply.error) > 10);
+	return reply.status;
+}
+
+bool e2e_raw_send_fds(struct e2e_raw *raw, const void *bytes, size_t n_bytes, const int *fds, size_t n)
+{
+	enum { MOST = INF_CHANNEL_MAX_FDS };
+	union {
+		struct cmsghdr header;
+		uint8_t space[CMSG_SPACE(sizeof(int) * MOST)];
+	} control = { .space = { 0 } };
+	struct iovec piece = { (void *)bytes, n_bytes };
+	struct msghdr message = { .msg_iov = &piece,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = CMSG_SPACE(sizeof(int) * n) };
+	assert_true(n <= MOST);
+	control.header.cmsg_level = SOL_SOCKET;
+	control.header.cmsg_type = SCM_RIGHTS;
+	control.header.cmsg_len = CMSG_LEN(sizeof(int) * n);
+	memcpy(CMSG_DATA(&control.header), fds, n * sizeof *fds);
+	return sendmsg(inf_channel_fd(&raw->channel), &message, MSG_NOSIGNAL) == (ssize_t)n_bytes;
+}
+
+bool e2e_raw_send_copies(struct e2e_raw *raw, const void *bytes, size_t n_bytes, int fd, size_t n)
+{
+	int fds[INF_CHANNEL_MAX_FDS];
+	for (size_t i = 0; i < n; i++)
+		fds[i] = fd;
+	return e2e_raw_send_fds(raw, bytes, n_bytes, fds, n);
 }
 
 void e2e_raw_expect_end(struct e2e_raw *raw)

@@ -61,6 +61,8 @@ void e2e_stop(struct e2e *e);
 void e2e_deinit(struct e2e *e);
 /* Wait for it to end, as it does after a signal that the test sent; its exit status. */
 int e2e_wait(struct e2e *e);
+/* The state of the process's first thread: 'Z' when it has ended, whatever the others are in. */
+char e2e_state_of(pid_t pid);
 
 /* Write @bytes to models/NAME. Makes the folders of NAME. */
 void e2e_put(struct e2e *e, const char *name, const void *bytes, size_t n_bytes);
@@ -117,6 +119,11 @@ bool e2e_raw_receive(struct e2e_raw *raw, struct inf_reply *ret_reply);
 /* Both. The connection must hold. */
 struct inf_reply e2e_raw_call(struct e2e_raw *raw, struct inf_request request);
 struct inf_reply e2e_raw_call_fd(struct e2e_raw *raw, struct inf_request request, int fd);
+/* The status of a call; the connection must hold, and a refusal for want of resources has a sentence. */
+enum inf_status e2e_raw_ask(struct e2e_raw *raw, struct inf_request request);
+/* One packet of these bytes with @n descriptors beside it, or with @n copies of one. False: the daemon has hung up. */
+bool e2e_raw_send_fds(struct e2e_raw *raw, const void *bytes, size_t n_bytes, const int *fds, size_t n);
+bool e2e_raw_send_copies(struct e2e_raw *raw, const void *bytes, size_t n_bytes, int fd, size_t n);
 /* Wait until the daemon hangs up; what it still sends is dropped. */
 void e2e_raw_expect_end(struct e2e_raw *raw);
 /* Open @model and bind it to one new region; the method's and the binding's number. */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARENA_BYTES = 1 << 15, LARGE_MAX_NUMEL = 1 << 22, LARGE_MIN_NUMEL = 1 << 19 };
+enum { ARENA_BYTES = 1 << 15, LARGE_MAX_NUMEL = 1 << 22, LARGE_MIN_NUMEL = 1 << 19, LARGE_BYTES = 1 << 20 };
 
 struct call {
 	struct draft draft;
@@ -23,7 +23,7 @@ struct call {
 	uint8_t *memory[DRAFT_MAX_VALUES]; /* own, or NULL */
 	uint8_t *before[DRAFT_MAX_VALUES]; /* of tensors that are only read */
 	size_t n_bytes[DRAFT_MAX_VALUES];
-	bool is_written[DRAFT_MAX_VALUES], is_view[DRAFT_MAX_VALUES];
+	bool is_written[DRAFT_MAX_VALUES], is_read[DRAFT_MAX_VALUES], is_view[DRAFT_MAX_VALUES];
 };
 
 static void *must(void *memory)
@@ -117,6 +117,7 @@ static void mark_written(struct call *call)
 	for (size_t k = 0; k < draft->n_args; k++) {
 		const struct draft_value *value = &draft->values[k];
 		call->is_written[k] = draft->args[k].is_written;
+		call->is_read[k] = draft->args[k].is_read;
 		call->is_view[k] = draft->args[k].is_view;
 		if (value->tag != ET_TAG_TENSOR_LIST && value->tag != ET_TAG_OPTIONAL_TENSOR_LIST)
 			continue;
@@ -425,13 +426,17 @@ bool hostile_call_types_made_up(const struct et_kernel *kernel, struct choices *
 
 /* --- large calls that are stopped -------------------------------------------------------------------------- */
 
-/* Each size of the call's tensors but 1, times @factor. Returns the elements of all tensors; 0: too many. */
-static size_t enlarge(struct draft *draft, int32_t factor)
+/* Each size of the call's tensors but 1, and each number greater than 1 if @with_numbers, times @factor. Returns the
+ * elements of all tensors; 0: too many. */
+static size_t enlarge(struct draft *draft, int32_t factor, bool with_numbers)
 {
 	size_t n_all = 0;
 	for (size_t k = 0; k < draft->n_values; k++) {
 		struct draft_tensor *tensor = &draft->values[k].tensor;
 		double numel = 1;
+		if (with_numbers && draft->values[k].tag == ET_TAG_INT && draft->values[k].i > 1 &&
+			draft->values[k].i < INT32_MAX)
+			draft->values[k].i *= factor;
 		if (draft->values[k].tag != ET_TAG_TENSOR)
 			continue;
 		for (size_t d = 0; d < tensor->n_dims; d++) {
@@ -461,6 +466,19 @@ static uint64_t ask_late_clock(void *self)
 	return clock->n_asked++ < clock->n_before ? 1 : 2;
 }
 
+/* How a call ended that did not ask whether it must stop. */
+static enum hostile_end end_of(const struct call *call)
+{
+	size_t n_written = 0, n_read = 0;
+	for (size_t k = 0; k < call->draft.n_values; k++)
+		if (call->draft.values[k].tag == ET_TAG_TENSOR)
+			*(call->is_written[k] && !call->is_read[k] ? &n_written
+								   : &n_read) += et_tensor_n_bytes(&call->tensors[k]);
+	return n_written >= LARGE_BYTES ? HOSTILE_RAN_ON
+	       : n_read >= LARGE_BYTES  ? HOSTILE_WROTE_LITTLE
+					: HOSTILE_REFUSED;
+}
+
 static enum hostile_end run_stopped(struct call *call, size_t n_before)
 {
 	struct draft *draft = &call->draft;
@@ -480,6 +498,7 @@ static enum hostile_end run_stopped(struct call *call, size_t n_before)
 	et_pool_init(&scratch, &allocator);
 	struct et_kernel_ctx ctx = { .kernel = draft->kernel, .compute = &compute, .scratch = &scratch, .diag = &diag };
 	enum et_status status = draft->kernel->run(&ctx, call->args);
+	enum hostile_end end = signal.status ? HOSTILE_STOPPED : status ? HOSTILE_REFUSED : end_of(call);
 	et_pool_deinit(&scratch);
 	for (size_t k = 0; k < draft->n_values; k++) {
 		if (draft->values[k].tag == ET_TAG_TENSOR)
@@ -489,27 +508,33 @@ static enum hostile_end run_stopped(struct call *call, size_t n_before)
 		free(call->orders[k]);
 		free(call->before[k]);
 	}
-	return signal.status ? HOSTILE_STOPPED : status ? HOSTILE_REFUSED : HOSTILE_RAN_ON;
+	return end;
+}
+
+static enum hostile_end call_large(struct call *call, const struct et_kernel *kernel, struct et_evalue *const *args,
+	size_t n_before, bool with_numbers)
+{
+	struct choices first = { 0 };
+	for (int32_t factor = LARGE_MAX_NUMEL / 2; factor > 1; factor /= 2) {
+		memset(call, 0, sizeof *call);
+		if (!draft_init(&call->draft, kernel, &first) || !draft_copy(&call->draft, args))
+			break;
+		size_t n = enlarge(&call->draft, factor, with_numbers);
+		for (size_t k = 0; n && k < call->draft.n_values; k++)
+			if (k < call->draft.n_args && call->draft.args[k].is_written)
+				call->draft.values[k].tensor.n_spare = n;
+		if (n)
+			return n >= LARGE_MIN_NUMEL ? run_stopped(call, n_before) : HOSTILE_REFUSED;
+	}
+	return HOSTILE_REFUSED;
 }
 
 enum hostile_end hostile_call_stopped(const struct et_kernel *kernel, struct et_evalue *const *args, size_t n_before)
 {
 	struct call *call = must(calloc(1, sizeof *call));
-	struct choices first = { 0 };
-	enum hostile_end end = HOSTILE_REFUSED;
-	for (int32_t factor = LARGE_MAX_NUMEL / 2; factor > 1; factor /= 2) {
-		memset(call, 0, sizeof *call);
-		if (!draft_init(&call->draft, kernel, &first) || !draft_copy(&call->draft, args))
-			break;
-		size_t n = enlarge(&call->draft, factor);
-		for (size_t k = 0; n && k < call->draft.n_values; k++)
-			if (k < call->draft.n_args && call->draft.args[k].is_written)
-				call->draft.values[k].tensor.n_spare = n;
-		if (n >= LARGE_MIN_NUMEL)
-			end = run_stopped(call, n_before);
-		if (n)
-			break;
-	}
+	enum hostile_end end = call_large(call, kernel, args, n_before, false);
+	if (end == HOSTILE_REFUSED)
+		end = call_large(call, kernel, args, n_before, true);
 	free(call);
 	return end;
 }

@@ -28,10 +28,12 @@ bool hostile_call_types_made_up(const struct et_kernel *kernel, struct choices *
 enum hostile_end {
 	HOSTILE_REFUSED, /* the call, or it is too small to tell */
 	HOSTILE_STOPPED,
-	HOSTILE_RAN_ON, /* it did not ask whether it must stop */
+	HOSTILE_RAN_ON,       /* it wrote much, and did not ask whether it must stop */
+	HOSTILE_WROTE_LITTLE, /* nor did this one, but only what it reads is large */
 };
 /* The call that is like @args with all sizes that are not 1 so large that it works on a million elements, told to stop
- * when it asks for the time after @n_before. */
+ * when it asks for the time after @n_before. If that is refused, numbers among the arguments grow, too: they may be
+ * sizes. */
 enum hostile_end hostile_call_stopped(const struct et_kernel *kernel, struct et_evalue *const *args, size_t n_before);
 
 /* Kernels of all tables, and the one at @index. */

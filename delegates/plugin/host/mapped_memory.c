@@ -21,7 +21,7 @@
 
 enum { MAX_AREAS = 256 };
 
-/* Under the lock. */
+/* Called under the lock. */
 static struct shared *find(struct host *host, uint64_t id)
 {
 	struct et_list_node *node, *after;
@@ -33,7 +33,7 @@ static struct shared *find(struct host *host, uint64_t id)
 	return NULL;
 }
 
-/* Under the lock. */
+/* Called under the lock. */
 static void shared_put(struct shared *shared)
 {
 	if (--shared->n_refs)
@@ -70,7 +70,7 @@ void et_hosted_share(struct host *host, const struct et_plugin_share *share, int
 	pthread_mutex_unlock(&host->lock);
 }
 
-/* Under the lock: take @area out of both lists. The caller frees it with area_free, without the lock. */
+/* Called under the lock: take @area out of both lists. The caller frees it with area_free, without the lock. */
 static void take_out(struct host *host, struct area *area)
 {
 	et_list_remove(&area->node);
@@ -90,7 +90,8 @@ static void area_free(struct host *host, struct area *area)
 	free(area);
 }
 
-/* Under the lock: take out the area that was used longest ago and that no run uses, of @shared or (NULL) of all. */
+/* Called under the lock: take out the area that was used longest ago and that no run uses, of @shared or (NULL) of
+ * all. */
 static struct area *take_idle(struct host *host, const struct shared *shared)
 {
 	struct et_list_node *node, *after;

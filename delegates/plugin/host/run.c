@@ -219,7 +219,7 @@ static void send_done(struct host *host, struct instance *instance, uint64_t id,
 		atomic_store(&host->rc, rc);
 }
 
-/* Under the lock. */
+/* Called under the lock. */
 static struct instance *find_running(void *self)
 {
 	struct et_list_node *node, *after;
@@ -231,8 +231,8 @@ static struct instance *find_running(void *self)
 	return NULL;
 }
 
-/* Under the lock: the count of cancel calls that a run of @instance could take for its own: the instance's, or the
- * model's if the plug-in has no instances. */
+/* Called under the lock: the count of cancel calls that a run of @instance could take for its own: the instance's,
+ * or the model's if the plug-in has no instances. */
 static uint32_t *n_cancelling(struct instance *instance)
 {
 	bool has_instances = instance->host->table->instance_new || !instance->model;
@@ -252,7 +252,7 @@ static void enter(struct instance *instance, bool is_submitted)
 	pthread_mutex_unlock(&running_lock);
 }
 
-/* Under the lock, which is released meanwhile: ask the plug-in to end the run of @instance. The plug-in may call
+/* Called under the lock, which is released meanwhile: ask the plug-in to end the run of @instance. The plug-in may call
  * done from within cancel. */
 static void pass_cancel(struct instance *instance)
 {

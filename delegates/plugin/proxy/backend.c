@@ -61,7 +61,7 @@ static enum et_status cannot_start(const char *path, int rc, struct et_diag *dia
 	return et_fail(diag, ET_E_NOT_FOUND, "can't start %.200s: %s", path, strerror(-rc));
 }
 
-/* With `starting` held. */
+/* Called with `starting` held. */
 static enum et_status start_host(struct et_backend *b, struct et_plugin_started *started, struct et_diag *diag)
 {
 	struct et_plugin_process process;

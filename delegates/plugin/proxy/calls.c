@@ -58,13 +58,13 @@ uint64_t et_plugin_new_handle(struct et_backend *b)
 
 /* --- sending ---------------------------------------------------------------------------------------- */
 
-/* Under the lock. */
+/* Called under the lock. */
 static bool is_there(const struct et_backend *b, uint64_t generation)
 {
 	return b->process.is_running && !b->is_ending && b->generation == generation && !b->kill_reason && !b->is_gone;
 }
 
-/* Under the lock. */
+/* Called under the lock. */
 static enum et_status gone(struct et_backend *b, struct et_diag *diag)
 {
 	return et_fail(diag, ET_E_BACKEND_CRASHED, "%.300s",
@@ -82,7 +82,7 @@ bool et_plugin_has_backlog(const struct et_backend *b)
 	return b->n_backlog || b->n_unsent;
 }
 
-/* Under the lock: from now on the host must read something within the time of the longest call. */
+/* Called under the lock: from now on the host must read something within the time of the longest call. */
 static void extend_read_deadline(struct et_backend *b)
 {
 	uint64_t run_ns = DEFAULT(b->config.run_timeout_ns, 30 * SECOND);
@@ -90,7 +90,8 @@ static void extend_read_deadline(struct et_backend *b)
 	b->must_read_by_ns = from_now(run_ns > load_ns ? run_ns : load_ns);
 }
 
-/* Under the lock: send a packet, unless others wait for room. 0; -EAGAIN: it has to wait, too; or another error. */
+/* Called under the lock: send a packet, unless others wait for room. 0; -EAGAIN: it has to wait, too; or another
+ * error. */
 static int send_in_order(struct et_backend *b, const void *packet, int fd)
 {
 	if (et_plugin_has_backlog(b))
@@ -103,7 +104,7 @@ static int send_in_order(struct et_backend *b, const void *packet, int fd)
 	return rc;
 }
 
-/* Under the lock: add to the backlog. False: there is no memory, or the backlog is full. */
+/* Called under the lock: add to the backlog. False: there is no memory, or the backlog is full. */
 static bool keep(struct et_backend *b, const struct et_plugin_handle *handle)
 {
 	if (b->n_backlog == b->backlog_room) {
@@ -118,7 +119,7 @@ static bool keep(struct et_backend *b, const struct et_plugin_handle *handle)
 	return true;
 }
 
-/* Under the lock. */
+/* Called under the lock. */
 static void drop_backlog(struct et_backend *b)
 {
 	free(b->backlog);
@@ -159,7 +160,7 @@ void et_plugin_send_backlog(struct et_backend *b)
 		b->kill_reason = et_plugin_not_reading;
 }
 
-/* Under the lock: send a call, and wake the watcher if it has to wake up earlier, or has to receive. */
+/* Called under the lock: send a call, and wake the watcher if it has to wake up earlier, or has to receive. */
 static void send_call(struct et_backend *b, struct et_plugin_call *call, void *packet, int fd)
 {
 	struct et_plugin_header *header = packet;
@@ -179,7 +180,7 @@ static void send_call(struct et_backend *b, struct et_plugin_call *call, void *p
 		et_plugin_wake_watcher(b);
 }
 
-/* Under the lock. */
+/* Called under the lock. */
 static void send_run(struct et_backend *b, struct et_plugin_call *call)
 {
 	call->deadline_ns = from_now(DEFAULT(b->config.run_timeout_ns, 30 * SECOND));
@@ -262,14 +263,15 @@ void et_plugin_hurry(struct et_backend *b, struct et_instance *instance)
 
 /* --- ending ----------------------------------------------------------------------------------------- */
 
-/* Under the lock: the call is in no list, and its answer is in place. */
+/* Called under the lock: the call is in no list, and its answer is in place. */
 static void set_done(struct et_plugin_call *call)
 {
 	call->is_done = true;
 	pthread_cond_signal(&call->changed);
 }
 
-/* Without the lock: end @call, which is in no list, with the answer @packet, or (NULL) as crashed with @reason. */
+/* Called without the lock: end @call, which is in no list, with the answer @packet, or (NULL) as crashed with
+ * @reason. */
 static void end_call(struct et_backend *b, struct et_plugin_call *call, const struct et_plugin_header *packet,
 	const char *reason)
 {
@@ -322,7 +324,7 @@ void et_plugin_end_calls(struct et_backend *b, struct et_list_node *taken, const
 
 /* --- receiving -------------------------------------------------------------------------------------- */
 
-/* Under the lock: find the call that the packet answers; NULL: there is none. */
+/* Called under the lock: find the call that the packet answers; NULL: there is none. */
 static struct et_plugin_call *find_call(struct et_backend *b, const struct et_plugin_header *header)
 {
 	struct et_list_node *node, *after;
@@ -390,7 +392,7 @@ bool et_plugin_receive_one(struct et_backend *b, bool may_wait)
 	return false;
 }
 
-/* Under the lock: wake one thread that waits for a call; it finds out whether its call is done. */
+/* Called under the lock: wake one thread that waits for a call; it finds out whether its call is done. */
 static void wake_a_waiter(struct et_list_node *calls, bool *is_woken)
 {
 	struct et_list_node *node, *after;
@@ -428,7 +430,7 @@ static void receive_until(struct et_backend *b, uint64_t until_ns)
 	et_plugin_receive_one(b, !until_ns);
 }
 
-/* Under the lock: wait until @call is done, or until @until_ns (0: no limit). */
+/* Called under the lock: wait until @call is done, or until @until_ns (0: no limit). */
 static void wait_for(struct et_backend *b, struct et_plugin_call *call, uint64_t until_ns)
 {
 	bool has_received = false;

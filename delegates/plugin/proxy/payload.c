@@ -210,7 +210,7 @@ static void destroy_in_host(struct et_backend *b, uint64_t generation, uint64_t 
 		et_plugin_release_payload_fd(b, generation);
 }
 
-/* With its lock. */
+/* Called with its lock. */
 static enum et_status load(struct et_model *model, uint64_t generation, struct et_diag *diag)
 {
 	struct et_backend *b = model->backend;

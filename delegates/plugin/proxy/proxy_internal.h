@@ -174,7 +174,7 @@ enum et_status et_plugin_ask_with_files(struct et_backend *backend, uint64_t gen
 /* Send a packet that has no answer, now or when the socket has room. Nothing happens if the host of @generation is
  * gone. */
 void et_plugin_tell(struct et_backend *backend, uint64_t generation, struct et_plugin_handle *handle);
-/* With the lock: whether packets wait for room in the socket; and send those that it has room for. */
+/* Called with the lock: whether packets wait for room in the socket; and send those that it has room for. */
 bool et_plugin_has_backlog(const struct et_backend *backend);
 void et_plugin_send_backlog(struct et_backend *backend);
 extern const char et_plugin_not_reading[]; /* the kill_reason when the socket stays full */
@@ -191,15 +191,16 @@ uint64_t et_plugin_new_handle(struct et_backend *backend);
 /* Convert an enum inferd_delegate_result, or ET_PLUGIN_RESULT_FAULT, with the plug-in's text. */
 enum et_status et_plugin_status(uint32_t result, const char *text, struct et_diag *diag);
 
-/* With the lock or without. */
+/* Called with the lock or without. */
 void et_plugin_wake_watcher(struct et_backend *backend);
-/* With the lock: make this thread the one that receives. False: another thread is, or the host is gone. */
+/* Called with the lock: make this thread the one that receives. False: another thread is, or the host is gone. */
 bool et_plugin_begin_receiving(struct et_backend *backend);
-/* Without the lock, between begin and end: receive and handle one packet. False: none came, or the host is gone. */
+/* Called without the lock, between begin and end: receive and handle one packet. False: none came, or the host is
+ * gone. */
 bool et_plugin_receive_one(struct et_backend *backend, bool may_wait);
-/* With the lock: let another waiting thread receive. */
+/* Called with the lock: let another waiting thread receive. */
 void et_plugin_end_receiving(struct et_backend *backend);
-/* With the lock: move all calls to @taken. Without the lock: end those with ET_E_BACKEND_CRASHED and @reason. */
+/* Called with the lock: move all calls to @taken. Without the lock: end those with ET_E_BACKEND_CRASHED and @reason. */
 void et_plugin_take_calls(struct et_backend *backend, struct et_list_node *taken);
 void et_plugin_end_calls(struct et_backend *backend, struct et_list_node *taken, const char *reason);
 
@@ -225,7 +226,7 @@ enum et_status et_plugin_ensure_host(struct et_backend *backend, uint64_t *ret_g
 struct et_backend *et_plugin_backend_new(const struct et_plugin_config *config, const struct et_log *log,
 	bool is_forgiving, struct et_diag *diag);
 void et_plugin_backend_end(struct et_backend *backend);
-/* With the lock: send no more. The host frees everything and ends; it is killed if that takes more than 5 s. */
+/* Called with the lock: send no more. The host frees everything and ends; it is killed if that takes more than 5 s. */
 void et_plugin_hang_up(struct et_backend *backend);
 /* Hang up on the hosts of the backend and of its tenants, so that they end at the same time. */
 void et_plugin_begin_ending(struct et_backend *backend);
@@ -238,7 +239,7 @@ void et_plugin_begin_ending(struct et_backend *backend);
 enum et_status et_plugin_tenant_take(struct et_backend *backend, uint64_t tenant, struct et_backend **ret_backend,
 	struct et_diag *diag);
 void et_plugin_tenant_put(struct et_backend *backend);
-/* With the lock: when a tenant's host is to end because it has no users; UINT64_MAX: not now. */
+/* Called with the lock: when a tenant's host is to end because it has no users; UINT64_MAX: not now. */
 uint64_t et_plugin_idle_end_ns(const struct et_backend *backend);
 /* Count a tenant's process that is about to start: ET_E_OUT_OF_RESOURCES if there are too many. Count one that has
  * ended, or did not start. Both do nothing for a backend without a parent. */

@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Under the lock: the index of the first memory that begins behind @at. */
+/* Called under the lock: the index of the first memory that begins behind @at. */
 static uint32_t index_behind(const struct et_backend *b, uintptr_t at)
 {
 	uint32_t low = 0, high = b->n_shared;
@@ -36,7 +36,7 @@ static uint32_t index_behind(const struct et_backend *b, uintptr_t at)
 	return low;
 }
 
-/* Under the lock. False: no memory. */
+/* Called under the lock. False: no memory. */
 static bool insert(struct et_backend *b, struct et_plugin_shared *shared)
 {
 	if (b->n_shared == b->shared_room) {
@@ -121,7 +121,7 @@ void et_plugin_forget_memory(struct et_backend *b)
 	pthread_mutex_unlock(&b->parent->shared_lock);
 }
 
-/* Under the lock: find the memory that all of [start, start + n_bytes) lies in. */
+/* Called under the lock: find the memory that all of [start, start + n_bytes) lies in. */
 static struct et_plugin_shared *look_up(struct et_backend *b, uintptr_t start, size_t n_bytes)
 {
 	uint32_t at = index_behind(b, start);
@@ -183,7 +183,7 @@ void et_plugin_put_memory(struct et_backend *b, struct et_plugin_shared *shared)
 	pthread_mutex_unlock(&b->shared_lock);
 }
 
-/* Under the lock: the memory that was used longest ago and that no run holds. */
+/* Called under the lock: the memory that was used longest ago and that no run holds. */
 static struct et_plugin_shared *find_idle(struct et_backend *b)
 {
 	struct et_list_node *node, *after;
@@ -220,7 +220,7 @@ static void make_room(struct et_backend *b)
 	}
 }
 
-/* Under the lock: count anew if the host of @generation is a new one. */
+/* Called under the lock: count anew if the host of @generation is a new one. */
 static void begin_generation(struct et_backend *b, uint64_t generation)
 {
 	struct et_list_node *node, *after;

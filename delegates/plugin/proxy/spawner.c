@@ -108,8 +108,8 @@ static int spawn_moved(pid_t *ret_pid, const char *name, const char *path, const
 	return -rc;
 }
 
-/* In this process. The descriptors are copied to numbers above those that the child uses, so that none is overwritten
- * before it is moved. */
+/* Runs in this process. The descriptors are copied to numbers above those that the child uses, so that none is
+ * overwritten before it is moved. */
 static int spawn_here(pid_t *ret_pid, const char *name, const char *path, const int *fds)
 {
 	int high[N_FDS], rc = 0;

@@ -26,7 +26,7 @@ enum { MAX_TENANTS = 64, MAX_HOSTS = 8 };
 
 /* --- taking and putting ----------------------------------------------------------------------------- */
 
-/* With tenants_lock: find an unused backend to free, with the shortest pause left; NULL: all are used. */
+/* Called with tenants_lock: find an unused backend to free, with the shortest pause left; NULL: all are used. */
 static struct et_backend *find_unused(struct et_backend *parent)
 {
 	struct et_backend *best = NULL;
@@ -53,7 +53,7 @@ static void release(struct et_backend *b)
 	et_plugin_backend_end(b);
 }
 
-/* With tenants_lock: make a backend for @tenant, in place of an unused one if there are too many. */
+/* Called with tenants_lock: make a backend for @tenant, in place of an unused one if there are too many. */
 static struct et_backend *make(struct et_backend *parent, uint64_t tenant, struct et_diag *diag)
 {
 	char name[80];

@@ -207,7 +207,7 @@ static void end_host(struct et_backend *b, const char *why)
 
 /* --- time -------------------------------------------------------------------------------------------- */
 
-/* Under the lock: how long poll may wait. *ret_why is set if the host has to be killed. */
+/* Called under the lock: how long poll may wait. *ret_why is set if the host has to be killed. */
 static int time_left_ms(struct et_backend *b, const char **ret_why)
 {
 	uint64_t now_ns = et_platform_now_ns(NULL), idle_end_ns = et_plugin_idle_end_ns(b);

@@ -47,7 +47,7 @@ static inline float et_xnn_place(const struct et_xnn_quantized *quantized, float
 	return number < quantized->most ? number : quantized->most;
 }
 
-/* To the nearest, ties to even; for numbers below 2^22. */
+/* Rounds to the nearest, ties to even; for numbers below 2^22. */
 static inline float et_xnn_round(float number)
 {
 	const float rounds = 0x1.8p23f; /* a float of this size has no fraction */

@@ -121,7 +121,7 @@ static void check(const struct layers *l, uint32_t n_rows)
 	for (uint32_t i = 0; i < 2; i++) {
 		if (is_exact())
 			assert_memory_equal(ours[i], theirs[i], n * sizeof(float));
-		/* On others an element may be off by one step. */
+		/* An element may be off by one step on others. */
 		for (size_t j = 0; j < n; j++)
 			test_near(ours[i][j], theirs[i][j], 0.02f);
 	}

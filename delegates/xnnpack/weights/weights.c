@@ -103,7 +103,7 @@ static bool is_free(const struct et_xnn_weights *weights, const struct et_xnn_us
 	return !claim;
 }
 
-/* Under the lock. NULL if there is no memory. */
+/* Called under the lock. NULL if there is no memory. */
 static struct et_xnn_claim *claim_new(struct et_xnn_weights *weights, const struct et_xnn_use *use)
 {
 	bool needs_copy = !is_free(weights, use);

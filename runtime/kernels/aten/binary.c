@@ -251,7 +251,7 @@ static int64_t power(int64_t base, int64_t exponent)
 }
 ET_INT64_FN(pow, 2, power(a, b))
 
-/* With alpha, and without it for alpha 1, as in nearly all programs, which saves the multiplication. */
+/* Functions with alpha, and without it for alpha 1, as in nearly all programs: that saves the multiplication. */
 struct scaled {
 	struct et_elementwise op, plain;
 };

@@ -151,7 +151,8 @@ static enum et_status copy_piece(struct et_kernel_ctx *ctx, const struct cut *cu
 	if (can_copy_runs(cut, out, size, selects)) {
 		const uint8_t *from = cut->self->data;
 		if (n_bytes)
-			et_copy_rows(out->data, (ptrdiff_t)n_bytes, from + (size_t)start * cut->step_bytes,
+			et_copy_many_rows(ctx->compute, out->data, (ptrdiff_t)n_bytes,
+				from + (size_t)start * cut->step_bytes,
 				(ptrdiff_t)((size_t)cut->self->sizes[cut->dim] * cut->step_bytes), cut->n_runs,
 				n_bytes);
 		return ET_OK;
@@ -223,6 +224,7 @@ struct margins {
 		int64_t from_step, to_step; /* bytes from one index to the next */
 	} dims[ET_MAX_DIMS];
 	uint64_t pattern[PATTERN / sizeof(uint64_t)];
+	size_t element_bytes;
 };
 
 /* One element of @bytes, repeated. */
@@ -258,10 +260,35 @@ static void copy_with_margins(const struct margins *m, size_t k, uint8_t *to, co
 	fill_margin(m, to + kept * to_step, m->dims[k].after * to_step);
 }
 
+/* The same for any sizes. False: the kernel must stop. */
+static bool copy_many_with_margins(const struct margins *m, struct et_pace *pace, size_t k, uint8_t *to,
+	const uint8_t *from)
+{
+	const int64_t from_step = m->dims[k].from_step, to_step = m->dims[k].to_step, kept = m->dims[k].kept;
+	const int64_t n_before = m->dims[k].before * to_step, n_after = m->dims[k].after * to_step;
+	const size_t n_words = (size_t)(n_before + kept * to_step + n_after) / sizeof(uint64_t);
+	if (et_pace_must_stop(pace, n_words < ET_PACE_STEPS ? n_words : 1))
+		return false;
+	if (n_words < ET_PACE_STEPS) {
+		copy_with_margins(m, k, to, from);
+		return true;
+	}
+	const uint8_t *element = (const uint8_t *)m->pattern;
+	et_fill_many(pace->compute, to, element, (size_t)n_before / m->element_bytes, m->element_bytes);
+	to += n_before;
+	if (k + 1 == m->n_dims)
+		et_copy_many(pace->compute, to, from, (size_t)(kept * to_step));
+	for (int64_t i = 0; k + 1 < m->n_dims && i < kept; i++)
+		if (!copy_many_with_margins(m, pace, k + 1, to + i * to_step, from + i * from_step))
+			return false;
+	et_fill_many(pace->compute, to + kept * to_step, element, (size_t)n_after / m->element_bytes, m->element_bytes);
+	return true;
+}
+
 /* Copy @from, which is not empty, into @out, @before from its start in each dimension, and fill the rest with @element.
  */
-static void pad_and_copy(struct et_tensor *out, const struct et_view *from, const int64_t *before,
-	const struct et_wide *element)
+static void pad_and_copy(const struct et_compute *compute, struct et_tensor *out, const struct et_view *from,
+	const int64_t *before, const struct et_wide *element)
 {
 	struct margins m;
 	const size_t bytes = et_element_bytes(out);
@@ -277,8 +304,10 @@ static void pad_and_copy(struct et_tensor *out, const struct et_view *from, cons
 		if (k && (out->sizes[d] != from->sizes[d] || m.dims[k - 1].from_step != m.dims[k - 1].to_step))
 			m.n_dims = k + 1;
 	}
+	m.element_bytes = bytes;
 	make_pattern(m.pattern, element, bytes);
-	copy_with_margins(&m, 0, out->data, from->data);
+	struct et_pace pace = { compute };
+	copy_many_with_margins(&m, &pace, 0, out->data, from->data);
 }
 
 /* Padding counts from the last dimension backwards: (before, after), (before, after) …; negative padding crops. */
@@ -317,10 +346,10 @@ static enum et_status run_pad(struct et_kernel_ctx *ctx, struct et_evalue *const
 		et_view_slice(&to, d, margins[d], 1, kept);
 	}
 	if (self->n_dims && et_view_numel(&from) && !memcmp(self->dim_order, out->dim_order, self->n_dims)) {
-		pad_and_copy(out, &from, margins, &element);
+		pad_and_copy(ctx->compute, out, &from, margins, &element);
 		return ET_OK;
 	}
-	et_fill_with(out, &element);
+	et_fill_with(ctx, out, &element);
 	et_view_copy(ctx->compute, &to, &from);
 	return ET_OK;
 }
@@ -402,24 +431,29 @@ static enum et_status run_tril(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	ET_TRY(et_resize_like(ctx, out, self));
 	if (et_tensor_numel(out) == 0) /* however many rows it has */
 		return ET_OK;
-	memset(out->data, 0, et_tensor_n_bytes(out));
+	et_fill_with(ctx, out, &(const struct et_wide){ { 0 } });
 	et_view_of(&from, self);
 	et_view_of(&to, out);
 	size_t row_dim = (size_t)from.n_dims - 2;
 	int64_t n_rows = from.sizes[row_dim], width = from.sizes[row_dim + 1];
+	struct et_pace pace = { ctx->compute };
 	if (et_has_same_layout(self, out) && et_dim_order_is_contiguous(out->dim_order, out->n_dims)) {
 		size_t row_bytes = (size_t)width * et_element_bytes(out), n_bytes = et_tensor_n_bytes(out);
 		int64_t row = 0;
 		for (size_t at = 0; at < n_bytes; at += row_bytes) {
 			size_t n = (size_t)lower_part(row, width, diagonal) * et_element_bytes(out);
-			et_copy_bytes((uint8_t *)out->data + at, (const uint8_t *)self->data + at, n);
+			if (!et_copy_paced(&pace, (uint8_t *)out->data + at, (const uint8_t *)self->data + at, n))
+				break;
 			row = row + 1 < n_rows ? row + 1 : 0;
 		}
 		return ET_OK;
 	}
+	const size_t n_planes = et_tensor_numel(out) / (size_t)(n_rows * width);
 	for (int64_t row = 0; row < n_rows; row++) {
 		struct et_view from_row, to_row;
 		int64_t n = lower_part(row, width, diagonal);
+		if (et_pace_must_stop(&pace, (size_t)n * n_planes + 1))
+			break;
 		et_view_clone(&from_row, &from);
 		et_view_clone(&to_row, &to);
 		et_view_select(&from_row, row_dim, row);

@@ -177,8 +177,8 @@ static enum et_status run_convolution_backward(struct et_kernel_ctx *ctx, struct
 	/* An output that is not wanted is zeroed, because its memory may still hold another client's data. */
 	for (size_t k = 0; k < 3; k++) {
 		struct et_tensor *out = args[11 + k]->tensor;
-		if (!wanted[k] && et_tensor_numel(out))
-			memset(out->data, 0, et_tensor_n_bytes(out));
+		if (!wanted[k])
+			et_fill_many(ctx->compute, out->data, &(const uint8_t){ 0 }, et_tensor_n_bytes(out), 1);
 	}
 	return ET_OK;
 }

@@ -122,8 +122,8 @@ static enum et_status run_embedding_bag(struct et_kernel_ctx *ctx, struct et_eva
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
 	ET_TRY(size_side_outputs(ctx, &b, outs, n_columns));
 	int64_t *bag_of = outs[1]->tensor->data, *sizes = outs[2]->tensor->data, *largest = outs[3]->tensor->data;
-	if (et_tensor_n_bytes(outs[1]->tensor)) /* some indices may belong to no bag */
-		memset(bag_of, 0, et_tensor_n_bytes(outs[1]->tensor));
+	/* some indices may belong to no bag */
+	et_fill_many(ctx->compute, outs[1]->tensor->data, &(const uint8_t){ 0 }, et_tensor_n_bytes(outs[1]->tensor), 1);
 	struct et_pace pace = { ctx->compute };
 	for (size_t bag = 0; bag < b.n_bags && !et_pace_must_stop(&pace, 1); bag++) {
 		size_t begin = (size_t)b.offsets[bag];

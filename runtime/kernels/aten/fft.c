@@ -11,10 +11,16 @@
 #include "runtime/kernels/engine/complex_elementwise.h"
 #include "runtime/kernels/engine/args.h"
 #include "runtime/kernels/kernels.h"
+#include "runtime/base/expand.h"
 
 #include <math.h>
 
-enum { FACTOR_MAX = 32, FACTORS_MAX = 64 };
+enum {
+	FACTOR_MAX = 32,
+	FACTORS_MAX = 64,
+	LONG_PART = 1 << 12, /* longer parts of a transform ask whether they must stop */
+	TWIDDLE_STEPS = 32,  /* of et_pace, for a sine and a cosine */
+};
 
 /* How lines of one length are transformed. */
 struct fft {
@@ -28,6 +34,7 @@ struct fft {
 	double complex *chirp;  /* exp(sign pi i k^2 / n) */
 	double complex *filter; /* the transform of its conjugate, around 0 */
 	double complex *wide;   /* chirped->n */
+	const struct et_compute *compute;
 };
 
 /* Twiddle factor @k of @n: the angle is exact in 64 bits. */
@@ -39,22 +46,23 @@ static double complex twiddle(double sign, uint64_t k, uint64_t n)
 
 /* All @n twiddle factors. If 8 divides n, only sines and cosines of one eighth are computed, since the others mirror
  * them. */
-static void fill_twiddles(double sign, size_t n, double complex *twiddles)
+static void fill_twiddles(const struct et_compute *compute, double sign, size_t n, double complex *twiddles)
 {
 	size_t quarter = n / 4;
+	struct et_pace pace = { compute };
 	if (n % 8) {
-		for (size_t k = 0; k < n; k++)
+		for (size_t k = 0; k < n && !et_pace_must_stop(&pace, TWIDDLE_STEPS); k++)
 			twiddles[k] = twiddle(sign, k, n);
 		return;
 	}
-	for (size_t k = 0; k <= n / 8; k++) {
+	for (size_t k = 0; k <= n / 8 && !et_pace_must_stop(&pace, TWIDDLE_STEPS); k++) {
 		double complex one = twiddle(1, k, n);
 		twiddles[k] = CMPLX(creal(one), sign * cimag(one));
 		twiddles[quarter - k] = CMPLX(cimag(one), sign * creal(one));
 	}
-	for (size_t k = 1; k <= quarter; k++)
+	for (size_t k = 1; k <= quarter && !et_pace_must_stop(&pace, 1); k++)
 		twiddles[quarter + k] = CMPLX(-creal(twiddles[quarter - k]), cimag(twiddles[quarter - k]));
-	for (size_t k = 1; k < n / 2; k++)
+	for (size_t k = 1; k < n / 2 && !et_pace_must_stop(&pace, 1); k++)
 		twiddles[n - k] = conj(twiddles[k]);
 }
 
@@ -88,15 +96,16 @@ static inline double complex times(double complex a, double complex b)
 	return CMPLX(creal(a) * creal(b) - cimag(a) * cimag(b), creal(a) * cimag(b) + cimag(a) * creal(b));
 }
 
-/* The inputs of one step: @p parts of @m results each, @stride apart, are combined into @p @m results. */
+/* The inputs of one step: @p parts of @m results each, @stride apart, are combined into @p @m results. A call combines
+ * those from @begin to @end of each part. */
 struct parts {
 	const double complex *from;
 	size_t stride, m, step; /* of the twiddle factors */
 };
 
-static void combine_2(const struct fft *f, const struct parts *parts, double complex *to)
+ET_EXPANDED void combine_2(const struct fft *f, const struct parts *parts, size_t begin, size_t end, double complex *to)
 {
-	for (size_t i = 0; i < parts->m; i++) {
+	for (size_t i = begin; i < end; i++) {
 		double complex a = parts->from[i],
 			       b = times(parts->from[parts->stride + i], f->twiddles[i * parts->step]);
 		to[i] = a + b;
@@ -104,10 +113,10 @@ static void combine_2(const struct fft *f, const struct parts *parts, double com
 	}
 }
 
-static void combine_4(const struct fft *f, const struct parts *parts, double complex *to)
+ET_EXPANDED void combine_4(const struct fft *f, const struct parts *parts, size_t begin, size_t end, double complex *to)
 {
 	size_t m = parts->m, step = parts->step;
-	for (size_t i = 0; i < m; i++) {
+	for (size_t i = begin; i < end; i++) {
 		const double complex *from = parts->from + i;
 		double complex a = from[0], b = times(from[parts->stride], f->twiddles[i * step]),
 			       c = times(from[2 * parts->stride], f->twiddles[2 * i * step]),
@@ -121,10 +130,11 @@ static void combine_4(const struct fft *f, const struct parts *parts, double com
 	}
 }
 
-static void combine_any(const struct fft *f, const struct parts *parts, size_t p, double complex *to)
+ET_EXPANDED void combine_any(const struct fft *f, const struct parts *parts, size_t p, size_t begin, size_t end,
+	double complex *to)
 {
 	size_t m = parts->m, step = parts->step;
-	for (size_t i = 0; i < m; i++) {
+	for (size_t i = begin; i < end; i++) {
 		double complex terms[FACTOR_MAX];
 		for (size_t k = 0; k < p; k++)
 			terms[k] = times(parts->from[k * parts->stride + i], f->twiddles[k * i * step]);
@@ -137,10 +147,27 @@ static void combine_any(const struct fft *f, const struct parts *parts, size_t p
 	}
 }
 
+/* The same for long parts, until the kernel must stop. A function of its own, so that the code for short ones, which
+ * most are, stays as fast as without it. */
+static __attribute__((noinline)) void combine_long(const struct fft *f, const struct parts *parts, size_t p,
+	double complex *to)
+{
+	for (size_t at = 0, n; (n = et_next_chunk(f->compute, at, parts->m)); at += n) {
+		if (p == 4)
+			combine_4(f, parts, at, at + n, to);
+		else if (p == 2)
+			combine_2(f, parts, at, at + n, to);
+		else
+			combine_any(f, parts, p, at, at + n, to);
+	}
+}
+
 /* Transform every @stride-th element of @from to @to, in order. @to and @from do not overlap. */
 static void transform_part(const struct fft *f, size_t level, size_t n, const double complex *from, size_t stride,
 	double complex *to, double complex *room)
 {
+	if (n > LONG_PART && et_must_stop(f->compute))
+		return;
 	size_t p = f->factors[level], m = n / p;
 	struct parts parts = { .from = from, .stride = stride, .m = m, .step = f->n_twiddles / n };
 	if (m > 1) {
@@ -149,12 +176,14 @@ static void transform_part(const struct fft *f, size_t level, size_t n, const do
 		parts.from = room;
 		parts.stride = m;
 	}
-	if (p == 4)
-		combine_4(f, &parts, to);
+	if (m > LONG_PART)
+		combine_long(f, &parts, p, to);
+	else if (p == 4)
+		combine_4(f, &parts, 0, m, to);
 	else if (p == 2)
-		combine_2(f, &parts, to);
+		combine_2(f, &parts, 0, m, to);
 	else
-		combine_any(f, &parts, p, to);
+		combine_any(f, &parts, p, 0, m, to);
 }
 
 static void transform(const struct fft *f, double complex *line);
@@ -162,14 +191,15 @@ static void transform(const struct fft *f, double complex *line);
 static void transform_chirped(const struct fft *f, double complex *line)
 {
 	size_t n = f->n, wide = f->chirped->n;
-	for (size_t i = 0; i < wide; i++)
+	struct et_pace pace = { f->compute };
+	for (size_t i = 0; i < wide && !et_pace_must_stop(&pace, 1); i++)
 		f->wide[i] = i < n ? times(line[i], f->chirp[i]) : 0;
 	transform(f->chirped, f->wide);
 	/* the inverse, as the transform of the conjugate */
-	for (size_t i = 0; i < wide; i++)
+	for (size_t i = 0; i < wide && !et_pace_must_stop(&pace, 1); i++)
 		f->wide[i] = conj(times(f->wide[i], f->filter[i]));
 	transform(f->chirped, f->wide);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n && !et_pace_must_stop(&pace, 1); i++)
 		line[i] = times(conj(f->wide[i]) / (double)wide, f->chirp[i]);
 }
 
@@ -182,7 +212,8 @@ static void transform(const struct fft *f, double complex *line)
 	if (f->n == 1)
 		return;
 	double complex *copy = f->room + f->n;
-	memcpy(copy, line, f->n * sizeof(*line));
+	for (size_t at = 0, part; (part = et_next_chunk(f->compute, at, f->n)); at += part)
+		memcpy(copy + at, line + at, part * sizeof(*line));
 	transform_part(f, 0, f->n, copy, 1, line, f->room);
 }
 
@@ -200,9 +231,10 @@ static enum et_status start_chirp(struct et_kernel_ctx *ctx, struct fft *f)
 	if (!f->chirped || !f->chirp || !f->filter || !f->wide)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	ET_TRY(start_fft(ctx, f->chirped, wide, -1));
-	for (size_t i = 0; i < wide; i++)
+	struct et_pace pace = { f->compute };
+	for (size_t i = 0; i < wide && !et_pace_must_stop(&pace, 1); i++)
 		f->filter[i] = 0;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n && !et_pace_must_stop(&pace, TWIDDLE_STEPS); i++) {
 		f->chirp[i] = twiddle(f->sign, (uint64_t)i * i, 2 * (uint64_t)n);
 		f->filter[i] = f->filter[(wide - i) % wide] = conj(f->chirp[i]);
 	}
@@ -216,13 +248,13 @@ static enum et_status start_twiddles(struct et_kernel_ctx *ctx, struct fft *f)
 	f->room = alloc_complex(ctx, 2 * f->n);
 	if (!f->twiddles || !f->room)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
-	fill_twiddles(f->sign, f->n_twiddles, f->twiddles);
+	fill_twiddles(f->compute, f->sign, f->n_twiddles, f->twiddles);
 	return ET_OK;
 }
 
 static enum et_status start_fft(struct et_kernel_ctx *ctx, struct fft *f, size_t n, double sign)
 {
-	*f = (struct fft){ .n = n, .n_twiddles = n, .sign = sign };
+	*f = (struct fft){ .n = n, .n_twiddles = n, .sign = sign, .compute = ctx->compute };
 	return split(f) ? start_twiddles(ctx, f) : start_chirp(ctx, f);
 }
 
@@ -230,7 +262,7 @@ static enum et_status start_fft(struct et_kernel_ctx *ctx, struct fft *f, size_t
  * transformed. */
 static enum et_status start_halved(struct et_kernel_ctx *ctx, struct fft *f, size_t n, double sign, bool *ret_is_half)
 {
-	*f = (struct fft){ .n = n / 2, .n_twiddles = n, .sign = sign };
+	*f = (struct fft){ .n = n / 2, .n_twiddles = n, .sign = sign, .compute = ctx->compute };
 	*ret_is_half = n % 2 == 0 && split(f);
 	return *ret_is_half ? start_twiddles(ctx, f) : start_fft(ctx, f, n, sign);
 }
@@ -240,11 +272,14 @@ static enum et_status start_halved(struct et_kernel_ctx *ctx, struct fft *f, siz
 static void convert_half_spectrum(const struct fft *f, double complex *line, double factor)
 {
 	size_t n = f->n;
-	for (size_t k = 0; k <= n / 2; k++) {
-		double complex a = line[k], b = conj(line[n - k]), even = (a + b) * factor, odd = (a - b) * factor;
-		odd = times(CMPLX(-f->sign * cimag(odd), f->sign * creal(odd)), f->twiddles[k]);
-		line[k] = even + odd;
-		line[n - k] = conj(even - odd);
+	for (size_t at = 0, part; (part = et_next_chunk(f->compute, at, n / 2 + 1)); at += part) {
+		for (size_t k = at; k < at + part; k++) {
+			double complex a = line[k], b = conj(line[n - k]), even = (a + b) * factor,
+				       odd = (a - b) * factor;
+			odd = times(CMPLX(-f->sign * cimag(odd), f->sign * creal(odd)), f->twiddles[k]);
+			line[k] = even + odd;
+			line[n - k] = conj(even - odd);
+		}
 	}
 }
 
@@ -264,11 +299,11 @@ struct line_place {
 	size_t n, n_doubles;
 };
 
-static void read_line(const struct line_place *place, const uint8_t *from, double *to)
+static void read_line(const struct line_place *place, size_t n, const uint8_t *from, double *to)
 {
 	bool is_complex = et_type_is_complex(place->type);
 	bool is_float = place->type == ET_FLOAT32 || place->type == ET_COMPLEX64;
-	for (size_t k = 0; k < place->n; k++, from += place->step, to += place->n_doubles) {
+	for (size_t k = 0; k < n; k++, from += place->step, to += place->n_doubles) {
 		const float *floats = (const void *)from;
 		const double *doubles = (const void *)from;
 		to[0] = is_float ? (double)floats[0] : doubles[0];
@@ -277,11 +312,11 @@ static void read_line(const struct line_place *place, const uint8_t *from, doubl
 	}
 }
 
-static void write_line(const struct line_place *place, const double *from, double factor, uint8_t *to)
+static void write_line(const struct line_place *place, size_t n, const double *from, double factor, uint8_t *to)
 {
 	bool is_complex = et_type_is_complex(place->type);
 	bool is_float = place->type == ET_FLOAT32 || place->type == ET_COMPLEX64;
-	for (size_t k = 0; k < place->n; k++, to += place->step, from += place->n_doubles) {
+	for (size_t k = 0; k < n; k++, to += place->step, from += place->n_doubles) {
 		float *floats = (void *)to;
 		double *doubles = (void *)to;
 		for (size_t i = 0; i < 1u + is_complex; i++) {
@@ -301,8 +336,9 @@ static void transform_line(const struct fft *f, const struct lines *l, size_t n,
 		line[0] = creal(line[0]);
 		if (n % 2 == 0)
 			line[n / 2] = creal(line[n / 2]);
-		for (size_t k = n / 2 + 1; k < n && !is_halved; k++)
-			line[k] = conj(line[n - k]);
+		for (size_t at = n / 2 + 1, part; !is_halved && (part = et_next_chunk(f->compute, at, n)); at += part)
+			for (size_t k = at; k < at + part; k++)
+				line[k] = conj(line[n - k]);
 		if (is_halved)
 			convert_half_spectrum(f, line, 1);
 	}
@@ -339,10 +375,15 @@ static enum et_status transform_lines(struct et_kernel_ctx *ctx, struct lines *l
 	et_walk_init(&walk, (const struct et_view *[]){ &l->to, &l->from }, 2);
 	et_place_seek(&place, &walk, 0);
 	struct et_pace pace = { ctx->compute };
-	for (size_t i = 0; i < walk.numel && !et_pace_must_stop(&pace, 32 * n); i++) {
-		read_line(&in, l->from.data + place.offset[1] * bytes[1], (double *)line);
+	for (size_t i = 0; i < walk.numel && !et_pace_must_stop(&pace, 8 * n); i++) {
+		const uint8_t *from = l->from.data + place.offset[1] * bytes[1];
+		for (size_t at = 0, part; (part = et_next_chunk(ctx->compute, at, in.n)); at += part)
+			read_line(&in, part, from + (ptrdiff_t)at * in.step, (double *)line + at * in.n_doubles);
 		transform_line(&f, l, n, line);
-		write_line(&out, (const double *)line, l->factor, l->to.data + place.offset[0] * bytes[0]);
+		uint8_t *to = l->to.data + place.offset[0] * bytes[0];
+		for (size_t at = 0, part; (part = et_next_chunk(ctx->compute, at, out.n)); at += part)
+			write_line(&out, part, (const double *)line + at * out.n_doubles, l->factor,
+				to + (ptrdiff_t)at * out.step);
 		et_place_advance(&place, &walk, 1);
 	}
 	return ET_OK;

@@ -26,18 +26,17 @@ enum et_status et_number_element(struct et_kernel_ctx *ctx, enum et_scalar_type 
 	return ET_OK;
 }
 
-void et_fill_with(struct et_tensor *out, const struct et_wide *element)
+void et_fill_with(struct et_kernel_ctx *ctx, struct et_tensor *out, const struct et_wide *element)
 {
-	size_t numel = et_tensor_numel(out);
-	if (numel) /* a tensor's elements are dense */
-		et_fill_elements(out->data, (const uint8_t *)element, numel, et_element_bytes(out));
+	/* a tensor's elements are dense */
+	et_fill_many(ctx->compute, out->data, (const uint8_t *)element, et_tensor_numel(out), et_element_bytes(out));
 }
 
 enum et_status et_fill(struct et_kernel_ctx *ctx, struct et_tensor *out, const struct et_evalue *number)
 {
 	struct et_wide element;
 	ET_TRY(et_number_element(ctx, out->type, number, &element));
-	et_fill_with(out, &element);
+	et_fill_with(ctx, out, &element);
 	return ET_OK;
 }
 
@@ -101,12 +100,14 @@ static enum et_status run_scalar_tensor(struct et_kernel_ctx *ctx, struct et_eva
 }
 
 /* For float and double, without a block in between. */
-#define ARANGE(name, type)                                                         \
-	static void name(struct et_tensor *out, double start, double step)         \
-	{                                                                          \
-		type *to = out->data;                                              \
-		for (int32_t i = 0, n = (int32_t)et_tensor_numel(out); i < n; i++) \
-			to[i] = (type)(start + (double)i * step);                  \
+#define ARANGE(name, type)                                                                                     \
+	static void name(const struct et_compute *compute, struct et_tensor *out, double start, double step)   \
+	{                                                                                                      \
+		type *to = out->data;                                                                          \
+		struct et_pace pace = { compute };                                                             \
+		for (size_t at = 0, part; (part = et_pace_chunk(&pace, at, et_tensor_numel(out))); at += part) \
+			for (int32_t i = (int32_t)at; i < (int32_t)(at + part); i++)                           \
+				to[i] = (type)(start + (double)i * step);                                      \
 	}
 ARANGE(arange_floats, float)
 ARANGE(arange_doubles, double)
@@ -123,7 +124,7 @@ static enum et_status arange(struct et_kernel_ctx *ctx, double start, double end
 	ET_REQUIRE(ctx, et_loader(out->type, ET_F64), "cannot fill %s", et_scalar_name(out->type));
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ (int64_t)n }, 1));
 	if (out->type == ET_FLOAT32 || out->type == ET_FLOAT64) {
-		(out->type == ET_FLOAT32 ? arange_floats : arange_doubles)(out, start, step);
+		(out->type == ET_FLOAT32 ? arange_floats : arange_doubles)(ctx->compute, out, start, step);
 		return ET_OK;
 	}
 	/* Whole numbers below 2^52 are exact in double and in int64. */
@@ -134,7 +135,8 @@ static enum et_status arange(struct et_kernel_ctx *ctx, double start, double end
 		int64_t i[BLOCK];
 	} block;
 	et_store_fn store = et_storer(out->type, is_whole ? ET_I64 : ET_F64);
-	for (size_t i = 0; i < (size_t)n; i += BLOCK) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t i = 0; i < (size_t)n && !et_pace_must_stop(&pace, BLOCK); i += BLOCK) {
 		size_t part = (size_t)n - i < BLOCK ? (size_t)n - i : BLOCK;
 		for (size_t k = 0; is_whole && k < part; k++)
 			block.i[k] = (int64_t)start + (int64_t)(i + k) * (int64_t)step;
@@ -214,10 +216,12 @@ static enum et_status run_triangle_indices(struct et_kernel_ctx *ctx, struct et_
 	struct et_view to;
 	et_view_of(&to, out);
 	int64_t at = 0;
-	for (int64_t row = first; row < n_rows && at < n; row++) {
+	struct et_pace pace = { ctx->compute };
+	for (int64_t row = first; row < n_rows && at < n && !et_pace_must_stop(&pace, 1); row++) {
 		int64_t below = below_diagonal(row, n_columns, offset);
 		int64_t end = is_upper ? n_columns : below;
-		for (int64_t column = is_upper ? below : 0; column < end; column++, at++) {
+		for (int64_t column = is_upper ? below : 0; column < end && !et_pace_must_stop(&pace, 1);
+			column++, at++) {
 			uint8_t *data = to.data + (size_t)(at * to.strides[1]) * et_element_bytes(out);
 			store(data, 1, &row, 1);
 			store(data + (size_t)to.strides[0] * et_element_bytes(out), 1, &column, 1);

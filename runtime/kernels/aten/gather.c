@@ -95,7 +95,7 @@ static struct pick_run pick_run_at(const struct pick *p, const struct et_place *
 	size_t inner = p->walk.n_dims - 1;
 	ptrdiff_t bytes = (ptrdiff_t)et_scalar_size(p->indexed.type);
 	return (struct pick_run){
-		.n = et_place_run(place, &p->walk),
+		.n = et_place_chunk(place, &p->walk),
 		.indices = p->indices + place->offset[0],
 		.companion = p->companion.data + place->offset[1] * bytes,
 		.indexed = p->indexed.data + place->offset[2] * bytes,
@@ -135,8 +135,10 @@ static enum et_status run_gather(struct et_kernel_ctx *ctx, struct et_evalue *co
 	ET_TRY(begin_pick(ctx, &p, index, args[1]->i, self));
 	et_place_seek(&place, &p.walk, 0);
 	struct et_pace pace = { ctx->compute };
-	for (size_t done = 0; done < p.walk.numel && !et_pace_must_stop(&pace, 64);) {
+	for (size_t done = 0; done < p.walk.numel;) {
 		struct pick_run run = pick_run_at(&p, &place);
+		if (et_pace_must_stop(&pace, run.n))
+			break;
 		for (size_t i = 0; i < run.n; i++) {
 			const uint8_t *from = picked_element(&run, i);
 			if (!from)
@@ -211,8 +213,10 @@ static enum et_status scatter(struct et_kernel_ctx *ctx, struct et_evalue *const
 	ET_TRY(begin_pick(ctx, &p, args[2]->tensor, args[1]->i, out));
 	et_place_seek(&place, &p.walk, 0);
 	struct et_pace pace = { ctx->compute };
-	for (size_t done = 0; done < p.walk.numel && !et_pace_must_stop(&pace, 64);) {
+	for (size_t done = 0; done < p.walk.numel;) {
 		struct pick_run run = pick_run_at(&p, &place);
+		if (et_pace_must_stop(&pace, run.n))
+			break;
 		for (size_t i = 0; i < run.n; i++) {
 			uint8_t *to = picked_element(&run, i);
 			if (!to)
@@ -269,8 +273,25 @@ static enum et_status run_scatter_value(struct et_kernel_ctx *ctx, struct et_eva
 	return scatter(ctx, args, &src, SCATTER_SET, out);
 }
 
+/* Copy the rows of @bytes that the indices choose from @rows. Returns early if the kernel must stop. */
+static void copy_rows(struct et_pace *pace, uint8_t *to, const uint8_t *rows, size_t bytes, const int64_t *indices,
+	size_t n)
+{
+	const size_t most = et_copies_per_look(bytes);
+	for (size_t at = 0, part; at < n; at += part) {
+		part = n - at < most ? n - at : most;
+		if (et_pace_must_stop(pace, part * (bytes / sizeof(uint64_t) + 1)))
+			return;
+		for (size_t i = at; most > 1 && i < at + part; i++)
+			et_copy_bytes(to + i * bytes, rows + (size_t)indices[i] * bytes, bytes);
+		if (most == 1)
+			et_copy_many(pace->compute, to + at * bytes, rows + (size_t)indices[at] * bytes, bytes);
+	}
+}
+
 /* For row-major tensors, in which the elements chosen by each index are adjacent. */
-static void select_rows(const struct et_view *to, const struct et_view *from, size_t dim, const int64_t *indices)
+static void select_rows(const struct et_compute *compute, const struct et_view *to, const struct et_view *from,
+	size_t dim, const int64_t *indices)
 {
 	size_t bytes = et_scalar_size(to->type), n_outer = 1, n = (size_t)to->sizes[dim];
 	for (size_t d = 0; d < to->n_dims; d++) {
@@ -279,10 +300,10 @@ static void select_rows(const struct et_view *to, const struct et_view *from, si
 	}
 	uint8_t *next = to->data;
 	const uint8_t *row = from->data;
-	for (size_t i = 0; bytes && i < n_outer; i++, row += (size_t)from->sizes[dim] * bytes) {
-		for (size_t k = 0; k < n; k++, next += bytes)
-			et_copy_bytes(next, row + (size_t)indices[k] * bytes, bytes);
-	}
+	struct et_pace pace = { compute };
+	for (size_t i = 0; bytes && i < n_outer && !et_pace_must_stop(&pace, 1);
+		i++, row += (size_t)from->sizes[dim] * bytes, next += n * bytes)
+		copy_rows(&pace, next, row, bytes, indices, n);
 }
 
 /* Slices of @self along @dim, one for each index. */
@@ -314,10 +335,11 @@ static enum et_status run_index_select(struct et_kernel_ctx *ctx, struct et_eval
 		ET_REQUIRE(ctx, indices[i] >= 0 && indices[i] < from.sizes[dim], "index %lld of %lld",
 			(long long)indices[i], (long long)from.sizes[dim]);
 	if (et_views_are_dense(&from, &from, &numel) && et_views_are_dense(&to, &to, &numel)) {
-		select_rows(&to, &from, dim, indices);
+		select_rows(ctx->compute, &to, &from, dim, indices);
 		return ET_OK;
 	}
-	for (size_t i = 0; i < n; i++) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t i = 0; i < n && !et_pace_must_stop(&pace, et_tensor_numel(out) / n); i++) {
 		struct et_view from_one, to_one;
 		et_view_clone(&from_one, &from);
 		et_view_clone(&to_one, &to);
@@ -347,13 +369,14 @@ static enum et_status run_embedding(struct et_kernel_ctx *ctx, struct et_evalue 
 	sizes[index->n_dims] = weight->sizes[1];
 	ET_TRY(et_resize(ctx, out, sizes, (size_t)index->n_dims + 1));
 	size_t row_bytes = (size_t)weight->sizes[1] * et_element_bytes(weight);
-	for (size_t i = 0, n = et_view_numel(&view); i < n; i++) {
-		ET_REQUIRE(ctx, indices[i] >= 0 && indices[i] < weight->sizes[0], "index %lld of %d",
-			(long long)indices[i], weight->sizes[0]);
-		if (row_bytes)
-			et_copy_bytes((uint8_t *)out->data + i * row_bytes,
-				(const uint8_t *)weight->data + (size_t)indices[i] * row_bytes, row_bytes);
-	}
+	struct et_pace pace = { ctx->compute };
+	const size_t n = et_view_numel(&view);
+	for (size_t at = 0, part; (part = et_pace_chunk(&pace, at, n)); at += part)
+		for (size_t i = at; i < at + part; i++)
+			ET_REQUIRE(ctx, indices[i] >= 0 && indices[i] < weight->sizes[0], "index %lld of %d",
+				(long long)indices[i], weight->sizes[0]);
+	if (row_bytes && !et_must_stop(ctx->compute)) /* some indices may not be checked */
+		copy_rows(&pace, out->data, weight->data, row_bytes, indices, n);
 	return ET_OK;
 }
 
@@ -387,14 +410,16 @@ static struct masked_run run_at(const struct et_walk *walk, const struct et_plac
 }
 
 /* View 0 of @walk is the mask: a private copy of bytes that are 0 or 1. */
-static size_t count_chosen(const struct et_walk *walk, const uint8_t *mask)
+static size_t count_chosen(struct et_pace *pace, const struct et_walk *walk, const uint8_t *mask)
 {
 	size_t n = 0;
 	struct et_place place;
 	et_place_seek(&place, walk, 0);
 	for (size_t i = 0, run; i < walk->numel; i += run) {
 		ptrdiff_t step = walk->strides[0][walk->n_dims - 1];
-		run = et_place_run(&place, walk);
+		run = et_place_chunk(&place, walk);
+		if (et_pace_must_stop(pace, run))
+			break;
 		for (size_t k = 0; k < run; k++)
 			n += mask[place.offset[0] + (ptrdiff_t)k * step];
 		et_place_advance(&place, walk, run);
@@ -437,11 +462,14 @@ static enum et_status run_masked_select(struct et_kernel_ctx *ctx, struct et_eva
 	ET_TRY(et_require_same_type(ctx, args[0]->tensor, out));
 	ET_TRY(broadcast_mask(ctx, args[0]->tensor, args[1]->tensor, &self, &mask));
 	et_walk_init_in_order(&walk, (const struct et_view *[]){ &mask, &self }, 2);
-	n = count_chosen(&walk, mask.data);
+	struct et_pace pace = { ctx->compute };
+	n = count_chosen(&pace, &walk, mask.data);
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ (int64_t)n }, 1));
 	et_place_seek(&place, &walk, 0);
 	for (size_t i = 0, run; i < walk.numel && at < n; i += run) {
-		run = et_place_run(&place, &walk);
+		run = et_place_chunk(&place, &walk);
+		if (et_pace_must_stop(&pace, run))
+			break;
 		struct masked_run r = run_at(&walk, &place, mask.data, self.data, bytes, run);
 		uint8_t *to = (uint8_t *)out->data + at * bytes;
 		at += bytes == 4   ? select_run(&r, to, n - at, 4)
@@ -468,12 +496,15 @@ static enum et_status run_masked_scatter(struct et_kernel_ctx *ctx, struct et_ev
 	ET_TRY(et_copy_view_to_output(ctx, &self, out));
 	et_view_of(&to, out);
 	et_walk_init_in_order(&walk, (const struct et_view *[]){ &mask, &to }, 2);
-	size_t n = count_chosen(&walk, mask.data);
+	struct et_pace pace = { ctx->compute };
+	size_t n = count_chosen(&pace, &walk, mask.data);
 	ET_REQUIRE(ctx, n <= et_tensor_numel(source), "the source has %zu elements, the mask chooses more",
 		et_tensor_numel(source));
 	et_place_seek(&place, &walk, 0);
 	for (size_t i = 0, run; i < walk.numel && at < n; i += run) {
-		run = et_place_run(&place, &walk);
+		run = et_place_chunk(&place, &walk);
+		if (et_pace_must_stop(&pace, run))
+			break;
 		struct masked_run r = run_at(&walk, &place, mask.data, to.data, bytes, run);
 		const uint8_t *from = (const uint8_t *)source->data + at * bytes;
 		at += bytes == 4   ? scatter_run(&r, from, n - at, 4)
@@ -496,17 +527,22 @@ static enum et_status run_nonzero(struct et_kernel_ctx *ctx, struct et_evalue *c
 	if (!truths)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	ET_TRY(et_require_type(ctx, out, ET_INT64, "the output"));
-	for (size_t i = 0; i < numel; i++)
-		n += truths[i];
+	struct et_pace pace = { ctx->compute };
+	for (size_t at = 0, part; (part = et_pace_chunk(&pace, at, numel)); at += part)
+		for (size_t i = at; i < at + part; i++)
+			n += truths[i];
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ (int64_t)n, (int64_t)n_dims }, 2));
 	int64_t *to = out->data, at[ET_MAX_DIMS] = { 0 };
 	size_t last = n_dims ? n_dims - 1 : 0, run = n_dims ? (size_t)self->sizes[last] : 1;
-	for (size_t i = 0; n && i < numel; i += run) {
-		for (size_t k = 0; k < run; k++) {
-			at[last] = (int64_t)k;
-			for (size_t d = 0; truths[i + k] && d < n_dims; d++)
-				to[(ptrdiff_t)d * out->strides[1]] = at[d];
-			to += truths[i + k] ? out->strides[0] : 0;
+	/* A count that was stopped is too small for what follows; a pace that was told to stop says so again. */
+	for (size_t i = 0; n && i < numel && !et_pace_must_stop(&pace, 1); i += run) {
+		for (size_t begin = 0, part; (part = et_pace_chunk(&pace, begin, run)); begin += part) {
+			for (size_t k = begin; k < begin + part; k++) {
+				at[last] = (int64_t)k;
+				for (size_t d = 0; truths[i + k] && d < n_dims; d++)
+					to[(ptrdiff_t)d * out->strides[1]] = at[d];
+				to += truths[i + k] ? out->strides[0] : 0;
+			}
 		}
 		for (size_t d = last; d-- > 0;) { /* the next row */
 			if (++at[d] < self->sizes[d])
@@ -517,6 +553,18 @@ static enum et_status run_nonzero(struct et_kernel_ctx *ctx, struct et_evalue *c
 	return ET_OK;
 }
 
+enum { FEW_REPEATS = 32 };
+
+/* Write @number @n times. */
+static uint8_t *write_repeats(struct et_pace *pace, uint8_t *to, enum et_scalar_type type, int64_t number, int64_t n)
+{
+	const size_t bytes = et_scalar_size(type);
+	uint8_t *end = to + (size_t)n * bytes;
+	for (; to < end && !et_pace_must_stop(pace, 1); to += bytes)
+		et_element_set_int(to, type, number);
+	return end;
+}
+
 /* Each index i, repeats[i] times. */
 static enum et_status run_repeat_interleave(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
@@ -524,29 +572,35 @@ static enum et_status run_repeat_interleave(struct et_kernel_ctx *ctx, struct et
 	struct et_tensor *out = args[2]->tensor;
 	struct et_view view;
 	size_t total = 0;
+	int64_t most = 0;
 	ET_REQUIRE(ctx, repeats->n_dims == 1 && et_type_is_integral(repeats->type), "repeats of %s, rank %u",
 		et_scalar_name(repeats->type), repeats->n_dims);
 	ET_REQUIRE(ctx, et_storer(out->type, ET_I64), "an output of %s", et_scalar_name(out->type));
 	const int64_t *times = et_local_copy(ctx, repeats, ET_INT64, &view);
 	if (!times)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
-	for (int64_t i = 0; i < view.sizes[0]; i++) {
-		ET_REQUIRE(ctx, times[i] >= 0 && et_add(total, (size_t)times[i], &total) && total <= INT32_MAX,
-			"%lld repeats", (long long)times[i]);
+	struct et_pace pace = { ctx->compute };
+	for (size_t at = 0, part; (part = et_pace_chunk(&pace, at, (size_t)view.sizes[0])); at += part) {
+		for (size_t i = at; i < at + part; i++) {
+			ET_REQUIRE(ctx, times[i] >= 0 && et_add(total, (size_t)times[i], &total) && total <= INT32_MAX,
+				"%lld repeats", (long long)times[i]);
+			most = times[i] > most ? times[i] : most;
+		}
 	}
+	if (et_must_stop(ctx->compute)) /* some repeats may not be checked */
+		return ET_OK;
 	ET_REQUIRE(ctx, et_is_none(args[1]) || args[1]->i == (int64_t)total, "%zu elements, expected %lld", total,
 		(long long)args[1]->i);
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ (int64_t)total }, 1));
 	uint8_t *to = out->data;
-	int64_t *numbers = out->type == ET_INT64 ? out->data : NULL;
-	for (int64_t i = 0; numbers && i < view.sizes[0]; i++) {
-		for (int64_t k = 0; k < times[i]; k++)
-			*numbers++ = i;
-	}
-	for (int64_t i = 0; !numbers && i < view.sizes[0]; i++) {
-		for (int64_t k = 0; k < times[i]; k++, to += et_element_bytes(out))
-			et_element_set_int(to, out->type, i);
-	}
+	int64_t *numbers = out->data;
+	const bool are_few = out->type == ET_INT64 && most <= FEW_REPEATS;
+	for (size_t at = 0, part; are_few && (part = et_pace_chunk(&pace, at, (size_t)view.sizes[0])); at += part)
+		for (size_t i = at; i < at + part; i++)
+			for (int64_t k = 0; k < times[i]; k++)
+				*numbers++ = (int64_t)i;
+	for (int64_t i = 0; !are_few && i < view.sizes[0] && !et_pace_must_stop(&pace, 1); i++)
+		to = write_repeats(&pace, to, out->type, i, times[i]);
 	return ET_OK;
 }
 

@@ -16,7 +16,10 @@ struct index_of {
 	size_t dim;
 };
 
-enum { CHUNK = 512 }; /* places whose offsets are found at once */
+enum {
+	CHUNK = 512,     /* places whose offsets are found at once */
+	LONG_RUN = 4096, /* bytes */
+};
 
 struct selection {
 	const struct et_tensor *self;
@@ -25,6 +28,8 @@ struct selection {
 	size_t n_dims; /* of the broadcast index shape */
 	int64_t sizes[ET_MAX_DIMS];
 	size_t numel;
+	struct et_pace pace;
+	size_t n_kept;          /* elements at each place */
 	int64_t offsets[CHUNK]; /* in elements of self */
 	uint32_t dims;          /* the indexed dimensions of self, as a bit set */
 	size_t result_dim;      /* position of the index shape in the result */
@@ -41,8 +46,7 @@ void *et_local_copy(struct et_kernel_ctx *ctx, const struct et_tensor *tensor, e
 		return NULL;
 	et_view_of(ret_view, tensor);
 	if (tensor->type == type && et_dim_order_is_contiguous(tensor->dim_order, tensor->n_dims)) {
-		if (n_bytes)
-			et_copy_bytes(copy, tensor->data, n_bytes);
+		et_copy_many(ctx->compute, copy, tensor->data, n_bytes);
 		ret_view->data = copy;
 	} else {
 		et_view_clone(&from, ret_view);
@@ -72,15 +76,18 @@ static enum et_status expand_mask(struct et_kernel_ctx *ctx, const struct et_ten
 	int64_t *positions = et_kernel_scratch(ctx, numel * n_dims * sizeof(*positions) + 1);
 	if (!truths || !positions)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
-	for (size_t i = 0; i < numel; i++) {
-		size_t rest = i;
-		if (!truths[i])
-			continue;
-		for (size_t d = n_dims; d-- > 0;) {
-			positions[d * numel + n] = (int64_t)(rest % (size_t)mask->sizes[d]);
-			rest /= (size_t)mask->sizes[d];
+	struct et_pace pace = { ctx->compute };
+	for (size_t at = 0, part; (part = et_pace_chunk(&pace, at, numel)); at += part) {
+		for (size_t i = at; i < at + part; i++) {
+			size_t rest = i;
+			if (!truths[i])
+				continue;
+			for (size_t d = n_dims; d-- > 0;) {
+				positions[d * numel + n] = (int64_t)(rest % (size_t)mask->sizes[d]);
+				rest /= (size_t)mask->sizes[d];
+			}
+			n++;
 		}
-		n++;
 	}
 	for (size_t d = 0; d < n_dims; d++) {
 		et_view_begin(&indices[d].view, positions + d * numel, ET_INT64);
@@ -146,15 +153,23 @@ static enum et_status add_offsets(struct et_kernel_ctx *ctx, struct selection *s
 	return ET_OK;
 }
 
-/* The offset of place @i; callers ask in order, and a chunk is found at a time. */
-static enum et_status offset_of(struct et_kernel_ctx *ctx, struct selection *s, size_t i, int64_t *ret_offset)
+/* The offsets of the chunk that begins with place @i. ET_E_CANCELLED: the kernel must stop. */
+static enum et_status find_chunk(struct et_kernel_ctx *ctx, struct selection *s, size_t i)
 {
-	if (i % CHUNK == 0) {
-		size_t n = s->numel - i < CHUNK ? s->numel - i : CHUNK;
-		memset(s->offsets, 0, n * sizeof(*s->offsets));
-		for (size_t k = 0; k < s->n_indices; k++)
-			ET_TRY(add_offsets(ctx, s, &s->indices[k], i, n));
-	}
+	size_t n = s->numel - i < CHUNK ? s->numel - i : CHUNK;
+	if (et_pace_must_stop(&s->pace, CHUNK))
+		return ET_E_CANCELLED;
+	memset(s->offsets, 0, n * sizeof(*s->offsets));
+	for (size_t k = 0; k < s->n_indices; k++)
+		ET_TRY(add_offsets(ctx, s, &s->indices[k], i, n));
+	return ET_OK;
+}
+
+/* The offset of place @i; callers ask in order, and a chunk is found at a time. */
+static inline enum et_status offset_of(struct et_kernel_ctx *ctx, struct selection *s, size_t i, int64_t *ret_offset)
+{
+	if (i % CHUNK == 0)
+		ET_TRY(find_chunk(ctx, s, i));
 	*ret_offset = s->offsets[i % CHUNK];
 	return ET_OK;
 }
@@ -167,6 +182,7 @@ static enum et_status select_elements(struct et_kernel_ctx *ctx, const struct et
 	s->self = self; /* not cleared as a whole: it is as large as many a tensor */
 	s->n_dims = 0;
 	s->dims = 0;
+	s->pace = (struct et_pace){ ctx->compute };
 	ET_REQUIRE(ctx, et_list_len(list) <= ET_MAX_DIMS, "%zu indices", et_list_len(list));
 	ET_TRY(read_indices(ctx, self, list, indices, &n));
 	s->numel = 1;
@@ -199,6 +215,7 @@ static enum et_status select_elements(struct et_kernel_ctx *ctx, const struct et
 		if (s->dims >> d & 1)
 			et_view_remove(&s->kept, d);
 	}
+	s->n_kept = et_view_numel(&s->kept);
 	return ET_OK;
 }
 
@@ -276,11 +293,11 @@ static bool is_one_run(const struct et_view *to, const struct et_view *from)
 static enum et_status index_runs(struct et_kernel_ctx *ctx, struct selection *s, struct places *to,
 	size_t element_bytes)
 {
-	size_t bytes = et_view_numel(&s->kept) * element_bytes;
-	for (size_t i = 0; i < s->numel; i++) {
+	size_t bytes = s->n_kept * element_bytes;
+	for (size_t i = 0; i < s->numel && !et_pace_must_stop(&s->pace, s->n_kept); i++) {
 		int64_t offset;
 		ET_TRY(offset_of(ctx, s, i, &offset));
-		et_copy_bytes(to->kept.data + to->place.offset[0] * (int64_t)element_bytes,
+		et_copy_many(ctx->compute, to->kept.data + to->place.offset[0] * (int64_t)element_bytes,
 			s->kept.data + offset * (int64_t)element_bytes, bytes);
 		et_place_advance(&to->place, &to->walk, 1);
 	}
@@ -329,7 +346,7 @@ static enum et_status index_strided(struct et_kernel_ctx *ctx, struct selection 
 			et_place_advance(&to->place, &to->walk, 1);
 		}
 		et_place_seek(&place, &walk, 0);
-		for (size_t k = 0; k < walk.numel; k++) {
+		for (size_t k = 0; k < walk.numel && !et_pace_must_stop(&s->pace, n); k++) {
 			gather_elements(to->kept.data + place.offset[0] * (int64_t)element_bytes, at,
 				s->kept.data + place.offset[1] * (int64_t)element_bytes, s->offsets, n, element_bytes);
 			et_place_advance(&place, &walk, 1);
@@ -426,19 +443,27 @@ static void find_chosen_runs(struct chosen_runs *ret, const struct adjacent_indi
 		ret->span *= (size_t)whole->sizes[adjacent->first + k];
 }
 
-/* Copy the chosen elements of @whole to @chosen, or back if @puts. Both are row-major and not empty. */
+/* Copy the chosen elements of @whole to @chosen, or back if @puts. Both are row-major and not empty. Returns early if
+ * the kernel must stop. */
 static enum et_status copy_chosen(struct et_kernel_ctx *ctx, const struct chosen_runs *s,
 	const struct adjacent_indices *adjacent, const struct et_tensor *whole, uint8_t *chosen, bool puts)
 {
 	int64_t offsets[CHUNK];
+	struct et_pace pace = { ctx->compute };
+	const bool is_long = s->run > LONG_RUN;
+	const size_t n_words = s->run / sizeof(uint64_t) + 1;
 	for (size_t begin = 0, n; begin < s->n_places; begin += n) {
 		uint8_t *at = whole->data, *one = chosen + begin * s->run;
 		n = s->n_places - begin < CHUNK ? s->n_places - begin : CHUNK;
 		ET_TRY(find_offsets(ctx, adjacent, whole, begin, n, offsets));
-		for (size_t i = 0; i < s->n_outer; i++, at += s->span, one += s->n_places * s->run) {
-			for (size_t k = 0; puts && k < n; k++)
+		for (size_t i = 0; i < s->n_outer && !et_pace_must_stop(&pace, n * n_words);
+			i++, at += s->span, one += s->n_places * s->run) {
+			for (size_t k = 0; is_long && k < n && !et_pace_must_stop(&pace, n_words); k++)
+				et_copy_many(ctx->compute, puts ? at + offsets[k] : one + k * s->run,
+					puts ? one + k * s->run : at + offsets[k], s->run);
+			for (size_t k = 0; !is_long && puts && k < n; k++)
 				et_copy_bytes(at + offsets[k], one + k * s->run, s->run);
-			for (size_t k = 0; !puts && k < n; k++)
+			for (size_t k = 0; !is_long && !puts && k < n; k++)
 				et_copy_bytes(one + k * s->run, at + offsets[k], s->run);
 		}
 	}
@@ -475,13 +500,13 @@ static enum et_status run_index(struct et_kernel_ctx *ctx, struct et_evalue *con
 		return ET_OK;
 	open_places(&to, &s, &selected);
 	size_t element_bytes = et_element_bytes(self);
-	if (et_view_numel(&s.kept) == 1)
+	if (s.n_kept == 1)
 		return index_elements(ctx, &s, &to, element_bytes);
 	if (is_one_run(&to.kept, &s.kept))
 		return index_runs(ctx, &s, &to, element_bytes);
 	if (is_strided(&to.kept, &s.kept))
 		return index_strided(ctx, &s, &to, element_bytes);
-	for (size_t i = 0; i < s.numel; i++) {
+	for (size_t i = 0; i < s.numel && !et_pace_must_stop(&s.pace, s.n_kept); i++) {
 		struct et_view from_one, to_one;
 		int64_t offset;
 		et_view_clone(&from_one, &s.kept);
@@ -569,8 +594,8 @@ static enum et_status put(struct et_kernel_ctx *ctx, struct et_tensor *out, cons
 	if (et_view_numel(&view) == 0)
 		return ET_OK;
 	open_places(&from, &s, &view);
-	bool is_element = et_view_numel(&s.kept) == 1;
-	for (size_t i = 0; i < s.numel; i++) {
+	bool is_element = s.n_kept == 1;
+	for (size_t i = 0; i < s.numel && !et_pace_must_stop(&s.pace, s.n_kept); i++) {
 		struct et_view from_one, to_one;
 		int64_t offset;
 		et_view_clone(&from_one, &from.kept);

@@ -459,7 +459,8 @@ static enum et_status multiply(struct et_kernel_ctx *ctx, const struct product *
 	if (numel == 0) /* however many rows or columns there are */
 		return ET_OK;
 	if (p->a->sizes[1] == 0 && !p->self && et_views_are_dense(p->out, p->out, &n_dense)) {
-		memset(p->out->data, 0, numel * et_scalar_size(p->out->type)); /* no terms */
+		et_fill_many(ctx->compute, p->out->data, &(const uint8_t){ 0 }, numel * et_scalar_size(p->out->type),
+			1); /* no terms */
 		return ET_OK;
 	}
 	direct_fn direct = p->self == p->out ? NULL : find_direct(p->a, p->b, p->out);

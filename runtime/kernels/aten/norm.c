@@ -10,7 +10,7 @@
 #include "runtime/kernels/engine/moments.h"
 #include "runtime/base/expand.h"
 
-enum { BLOCK = 256 };
+enum { BLOCK = 256, LONG_ROW = 1 << 18 /* longer ones ask whether they must stop */ };
 
 ET_FLOAT_FNS(scale_shift, 3, a *b + c)
 
@@ -303,6 +303,7 @@ static enum et_status run_batch_norm_no_stats(struct et_kernel_ctx *ctx, struct 
 
 /* Dense rows; element i of row r uses weight and bias number (r * row_step + i / run) % period. */
 struct rows_job {
+	const struct et_compute *compute;
 	const struct et_tensor *weight, *bias;
 	struct et_tensor *x, *out, *mean, *rstd;
 	size_t n, run, period, row_step;
@@ -310,19 +311,30 @@ struct rows_job {
 	bool is_group; /* group norm */
 };
 
-static void norm_row(const struct rows_job *job, size_t row)
+/* et_add_moments for a row of any length. */
+static void add_row_moments(const struct rows_job *job, struct et_pace *pace, const uint8_t *row, double *sum,
+	double *squares, double center)
+{
+	const struct et_tensor *x = job->x;
+	for (size_t done = 0, n; done < job->n && !et_pace_must_stop(pace, LONG_ROW); done += n) {
+		n = job->n - done < LONG_ROW ? job->n - done : LONG_ROW;
+		et_add_moments(row + done * et_element_bytes(x), x->type, n, sum, squares, center);
+	}
+}
+
+static void norm_row(const struct rows_job *job, struct et_pace *pace, size_t row)
 {
 	double in[BLOCK], out[BLOCK];
 	const struct et_tensor *x = job->x;
 	const uint8_t *data = (const uint8_t *)x->data + row * job->n * et_element_bytes(x);
 	uint8_t *to = (uint8_t *)job->out->data + row * job->n * et_element_bytes(job->out);
 	double sum = 0, squares = 0;
-	et_add_moments(data, x->type, job->n, &sum, NULL, 0);
+	add_row_moments(job, pace, data, &sum, NULL, 0);
 	double mean = job->n ? sum / (double)job->n : 0;
-	et_add_moments(data, x->type, job->n, NULL, &squares, mean);
+	add_row_moments(job, pace, data, NULL, &squares, mean);
 	double rstd = job->n ? 1 / sqrt(squares / (double)job->n + job->eps) : NAN;
 	bool is_plain = !job->is_group && job->run == 1 && job->row_step == 0 && job->period == job->n;
-	for (size_t done = 0; done < job->n;) {
+	for (size_t done = 0; done < job->n && !et_pace_must_stop(pace, BLOCK);) {
 		size_t part = job->n - done < BLOCK ? job->n - done : BLOCK;
 		et_loader(x->type, ET_F64)(in, data + done * et_element_bytes(x), 1, part);
 		if (is_plain) {
@@ -489,15 +501,17 @@ static void norm_rows(void *arg, size_t begin, size_t end)
 		norm_short_rows(job, begin, end);
 		return;
 	}
+	struct et_pace pace = { job->compute };
 	for (size_t row = begin; row < end; row++) {
-		if (is_plain)
+		const bool is_long = job->n > LONG_ROW;
+		if (is_plain && !is_long)
 			norm_row_f32(job, row);
-		else if (is_double)
+		else if (is_double && !is_long)
 			norm_row_f64(job, row);
-		else if (is_float && job->is_group)
+		else if (is_float && job->is_group && !is_long)
 			norm_group_f32(job, row);
 		else
-			norm_row(job, row);
+			norm_row(job, &pace, row);
 	}
 }
 
@@ -508,6 +522,7 @@ static enum et_status run_rows(struct et_kernel_ctx *ctx, const struct rows_job 
 	ET_REQUIRE(ctx, et_storer(job->mean->type, ET_F64) && et_storer(job->rstd->type, ET_F64),
 		"cannot store mean and deviation");
 	struct rows_job plain = *job;
+	plain.compute = ctx->compute;
 	struct row_major copies[4];
 	ET_TRY(make_row_major(ctx, &plain.x, true, &copies[0]));
 	ET_TRY(make_row_major(ctx, &plain.out, false, &copies[1]));

@@ -18,17 +18,21 @@ struct position_tables {
 	int64_t *table[SPACE]; /* out[d] input positions */
 	bool is_doubled;       /* table[SPACE - 1] is 0, 0, 1, 1, 2, 2 … */
 	int64_t run, run_end;  /* the part of the last table that shows adjacent positions */
+	struct et_pace pace;
 };
 
 #define COPY_RANGE(type, begin, end)              \
 	for (int64_t w = (begin); w < (end); w++) \
 		((type *)to)[w * y->strides[2]] = ((const type *)from)[l->table[2][w] * x->strides[2]];
 
-/* If both rows are dense and each position is shown twice, as upsampling by two does, the loop vectorizes. Padding
- * leaves the bytes between its two ends unchanged, so these are one memcpy. */
+/* Elements from @begin to @end. If both rows are dense and each position is shown twice, as upsampling by two does, the
+ * loop over a whole row vectorizes. Padding leaves the bytes between its two ends unchanged, so these are one memcpy.
+ */
 #define COPY_ROW(type)                                                                           \
-	if (l->is_doubled && x->strides[2] == 1 && y->strides[2] == 1) {                         \
-		for (int64_t w = 0; w < l->out[2] / 2; w++)                                      \
+	if (end - begin < l->out[2]) {                                                           \
+		COPY_RANGE(type, begin, end)                                                     \
+	} else if (l->is_doubled && x->strides[2] == 1 && y->strides[2] == 1) {                  \
+		for (int64_t w = 0, n = l->out[2] / 2; w < n; w++)                               \
 			((type *)to)[2 * w] = ((type *)to)[2 * w + 1] = ((const type *)from)[w]; \
 	} else if (x->strides[2] == 1 && y->strides[2] == 1) {                                   \
 		COPY_RANGE(type, 0, l->run)                                                      \
@@ -40,7 +44,7 @@ struct position_tables {
 	}
 
 static void copy_row(const struct position_tables *l, const struct et_view *x, const struct et_view *y,
-	const uint8_t *from, uint8_t *to)
+	const uint8_t *from, uint8_t *to, int64_t begin, int64_t end)
 {
 	switch (et_scalar_size(y->type)) {
 	case 1:
@@ -67,6 +71,7 @@ static enum et_status begin_lookup(struct et_kernel_ctx *ctx, struct position_ta
 {
 	int64_t sizes[ET_MAX_DIMS];
 	size_t n_outer = self->n_dims - l->n_space;
+	l->pace = (struct et_pace){ ctx->compute };
 	ET_TRY(et_require_same_type(ctx, self, out));
 	for (size_t d = 0; d < self->n_dims; d++)
 		sizes[d] = d < n_outer ? self->sizes[d] : l->out[SPACE - self->n_dims + d];
@@ -109,7 +114,7 @@ static bool is_channels_last(const struct et_tensor *tensor)
 	return tensor->n_dims == 4 && memcmp(tensor->dim_order, order, sizeof order) == 0;
 }
 
-static void copy_pixels(const struct position_tables *l, const struct et_tensor *self, struct et_tensor *out)
+static void copy_pixels(struct position_tables *l, const struct et_tensor *self, struct et_tensor *out)
 {
 	size_t n_bytes = (size_t)self->sizes[1] * et_element_bytes(self);
 	size_t height = (size_t)self->sizes[2], width = (size_t)self->sizes[3];
@@ -119,7 +124,8 @@ static void copy_pixels(const struct position_tables *l, const struct et_tensor 
 			size_t row = n * height + (size_t)l->table[1][h];
 			const uint8_t *from = (const uint8_t *)self->data + row * width * n_bytes;
 			for (int64_t w = 0; w < l->out[2]; w++, to += n_bytes)
-				memcpy(to, from + (size_t)l->table[2][w] * n_bytes, n_bytes);
+				if (!et_copy_paced(&l->pace, to, from + (size_t)l->table[2][w] * n_bytes, n_bytes))
+					return;
 		}
 	}
 }
@@ -151,16 +157,19 @@ static void run_lookup(struct et_kernel_ctx *ctx, struct position_tables *l, con
 		et_view_insert(&y, 0, 1, 0);
 	}
 	et_place_seek(&place, &walk, 0);
+	const size_t n_columns = (size_t)l->out[2];
 	l->is_doubled = is_doubled(l);
 	find_run(l);
-	struct et_pace pace = { ctx->compute };
-	for (size_t i = 0; i < walk.numel && !et_pace_must_stop(&pace, 16); i++) {
+	for (size_t i = 0; i < walk.numel && !et_pace_must_stop(&l->pace, 16); i++) {
 		for (int64_t d = 0; d < l->out[0]; d++) {
 			int64_t plane = place.offset[1] + l->table[0][d] * x.strides[0];
-			for (int64_t h = 0; h < l->out[1] && !et_pace_must_stop(&pace, (size_t)l->out[2]); h++) {
+			for (int64_t h = 0; h < l->out[1] && !et_pace_must_stop(&l->pace, n_columns); h++) {
 				int64_t from = plane + l->table[1][h] * x.strides[1],
 					to = place.offset[0] + d * y.strides[0] + h * y.strides[1];
-				copy_row(l, &x, &y, x.data + from * bytes, y.data + to * bytes);
+				for (size_t at = 0, part; (part = et_next_chunk(ctx->compute, at, n_columns));
+					at += part)
+					copy_row(l, &x, &y, x.data + from * bytes, y.data + to * bytes, (int64_t)at,
+						(int64_t)(at + part));
 			}
 		}
 		et_place_advance(&place, &walk, 1);

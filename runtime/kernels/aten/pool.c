@@ -521,8 +521,7 @@ static enum et_status run_max_pool_backward(struct et_kernel_ctx *ctx, struct et
 	ET_TRY(et_require_contiguous(ctx, indices, "the indices"));
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
 	ET_TRY(et_resize_like(ctx, out, self));
-	if (et_tensor_n_bytes(out))
-		memset(out->data, 0, et_tensor_n_bytes(out));
+	et_fill_many(ctx->compute, out->data, &(const uint8_t){ 0 }, et_tensor_n_bytes(out), 1);
 	size_t (*scatter_grad)(size_t, size_t, void *, const void *, const int64_t *,
 		int64_t *) = out->type == ET_FLOAT32    ? scatter_grad_floats
 			     : out->type == ET_FLOAT64  ? scatter_grad_doubles
@@ -530,13 +529,15 @@ static enum et_status run_max_pool_backward(struct et_kernel_ctx *ctx, struct et
 							: scatter_grad_fp16;
 	uint8_t *to = out->data;
 	struct et_pace pace = { ctx->compute };
-	for (size_t i = 0, numel = et_tensor_numel(grad); i < numel && !et_pace_must_stop(&pace, n_out);
+	for (size_t i = 0, numel = et_tensor_numel(grad); i < numel && !et_pace_must_stop(&pace, 1);
 		i += n_out, to += n_in * bytes) {
-		int64_t index = 0;
-		ET_REQUIRE(ctx,
-			scatter_grad(n_out, n_in, to, (const uint8_t *)grad->data + i * bytes,
-				(const int64_t *)indices->data + i, &index) == n_out,
-			"index %lld of %zu", (long long)index, n_in);
+		for (size_t at = 0, part; (part = et_pace_chunk(&pace, at, n_out)); at += part) {
+			int64_t index = 0;
+			ET_REQUIRE(ctx,
+				scatter_grad(part, n_in, to, (const uint8_t *)grad->data + (i + at) * bytes,
+					(const int64_t *)indices->data + i + at, &index) == part,
+				"index %lld of %zu", (long long)index, n_in);
+		}
 	}
 	return ET_OK;
 }

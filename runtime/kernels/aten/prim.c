@@ -198,10 +198,10 @@ static enum et_status run_copy_index(struct et_kernel_ctx *ctx, struct et_evalue
 	if (to->sizes[0] <= index || to->dynamism != ET_STATIC)
 		ET_TRY(et_resize(ctx, to, sizes, to->n_dims));
 	size_t n_bytes = et_tensor_n_bytes(from);
-	if (n_bytes)
-		memmove((uint8_t *)to->data + (size_t)index * n_bytes, from->data, n_bytes);
+	et_copy_many(ctx->compute, (uint8_t *)to->data + (size_t)index * n_bytes, from->data, n_bytes);
 	if (n_bytes && n_before < index)
-		memset((uint8_t *)to->data + (size_t)n_before * n_bytes, 0, (size_t)(index - n_before) * n_bytes);
+		et_fill_many(ctx->compute, (uint8_t *)to->data + (size_t)n_before * n_bytes, &(const uint8_t){ 0 },
+			(size_t)(index - n_before) * n_bytes, 1);
 	return ET_OK;
 }
 

@@ -154,8 +154,7 @@ static enum et_status run_dropout(struct et_kernel_ctx *ctx, struct et_evalue *c
 	ET_TRY(et_copy_view_to_output(ctx, &from, out));
 	et_view_of(&to, out);
 	if (!drops) {
-		if (et_tensor_numel(mask))
-			memset(mask->data, 1, et_tensor_numel(mask));
+		et_fill_many(ctx->compute, mask->data, &(const uint8_t){ 1 }, et_tensor_numel(mask), 1);
 		return ET_OK;
 	}
 	start(&g, out->data);

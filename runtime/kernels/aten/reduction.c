@@ -373,7 +373,7 @@ static enum et_status run_any_all(struct et_kernel_ctx *ctx, struct et_evalue *c
 	et_store_fn store = et_storer(out->type, ET_I64);
 	ET_REQUIRE(ctx, et_loader(self->type, ET_I64) && store, "does not take %s", et_scalar_name(self->type));
 	ET_TRY(et_resize(ctx, out, NULL, 0));
-	store(out->data, 1, &(int64_t){ et_reduce_is_any(self) }, 1);
+	store(out->data, 1, &(int64_t){ et_reduce_is_any(ctx->compute, self) }, 1);
 	return ET_OK;
 }
 

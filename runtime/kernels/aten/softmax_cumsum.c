@@ -8,12 +8,18 @@
 #include "runtime/kernels/simd/span_ukernels.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/engine/dim_apply.h"
+#include "runtime/kernels/engine/elementwise.h"
 #include "runtime/kernels/aten/view_copy.h"
 #include "runtime/base/expand.h"
 
 #include <math.h>
 
 enum { WORK_PER_TASK = 1 << 14 };
+
+/* The numbers of a line of dim_apply.h, until the kernel must stop. */
+#define EACH_OF(line, i)                                                                           \
+	for (size_t at = 0, part; (part = et_pace_chunk((line)->pace, at, (line)->n)); at += part) \
+		for (size_t i = at, end = at + part; i < end; i++)
 
 static double exponential(const struct et_dim_apply *line, double x)
 {
@@ -23,20 +29,21 @@ static double exponential(const struct et_dim_apply *line, double x)
 static double largest(const struct et_dim_apply *line)
 {
 	double most = -INFINITY;
-	for (size_t i = 0; i < line->n; i++)
-		most = line->in[i] > most || line->in[i] != line->in[i] ? line->in[i] : most;
+	EACH_OF(line, i)
+	most = line->in[i] > most || line->in[i] != line->in[i] ? line->in[i] : most;
 	return most;
 }
 
 static void softmax(struct et_dim_apply *line)
 {
 	double most = largest(line), sum = 0;
-	for (size_t i = 0; i < line->n; i++) {
+	EACH_OF(line, i)
+	{
 		line->out[i] = exponential(line, line->in[i] - most);
 		sum += line->out[i];
 	}
-	for (size_t i = 0; i < line->n; i++)
-		line->out[i] /= sum;
+	EACH_OF(line, i)
+	line->out[i] /= sum;
 }
 
 /* For fp16 and bf16 along the innermost dimension, PyTorch (and ExecuTorch, which took the code from it) rounds the sum
@@ -44,22 +51,23 @@ static void softmax(struct et_dim_apply *line)
 static void log_softmax(struct et_dim_apply *line)
 {
 	double most = largest(line), sum = 0;
-	for (size_t i = 0; i < line->n; i++)
-		sum += exponential(line, line->in[i] - most);
+	EACH_OF(line, i)
+	sum += exponential(line, line->in[i] - most);
 	double rest = log(sum);
 	if (line->arg) {
 		enum et_scalar_type type = *(const uint8_t *)line->arg;
 		rest = et_round_to(log(et_round_to(sum, type)), type);
 	}
-	for (size_t i = 0; i < line->n; i++)
-		line->out[i] = line->in[i] - most - rest;
+	EACH_OF(line, i)
+	line->out[i] = line->in[i] - most - rest;
 }
 
 static void cumsum(struct et_dim_apply *line)
 {
 	double sum = 0;
 	int64_t sum_ints = 0;
-	for (size_t i = 0; i < line->n; i++) {
+	EACH_OF(line, i)
+	{
 		if (line->in && line->arg)
 			line->out[i] = sum = et_round_to(sum + line->in[i], *(const uint8_t *)line->arg);
 		else if (line->in)
@@ -73,7 +81,8 @@ static void cumprod(struct et_dim_apply *line)
 {
 	double product = 1;
 	int64_t product_ints = 1;
-	for (size_t i = 0; i < line->n; i++) {
+	EACH_OF(line, i)
+	{
 		if (line->in)
 			line->out[i] = product *= line->in[i];
 		else
@@ -88,6 +97,7 @@ enum { COLUMNS = 128 };
 /* Adjacent lines go down together, a row of memory at a time. Each result is the same as if computed alone; the
  * functions above are the reference. */
 struct cumulative {
+	const struct et_compute *compute;
 	const struct et_tensor *self, *out;
 	size_t n, stride; /* of a line; @stride lines are adjacent */
 	enum et_compute_class compute_class;
@@ -107,7 +117,7 @@ CUMULATE(cumulate_floats, float)
 CUMULATE(cumulate_doubles, double)
 CUMULATE(cumulate_ints, int64_t)
 
-static void cumulate_columns(const struct cumulative *c, size_t at, size_t n)
+static void cumulate_columns(const struct cumulative *c, struct et_pace *pace, size_t at, size_t n)
 {
 	union {
 		float f[COLUMNS];
@@ -122,7 +132,7 @@ static void cumulate_columns(const struct cumulative *c, size_t at, size_t n)
 	et_store_fn store = et_storer(c->out->type, c->compute_class);
 	load(&sums, in, 1, n);
 	store(out, 1, &sums, n);
-	for (size_t r = 1; r < c->n; r++) {
+	for (size_t r = 1; r < c->n && !et_pace_must_stop(pace, n); r++) {
 		in += c->stride * in_bytes;
 		out += c->stride * out_bytes;
 		load(&row, in, 1, n);
@@ -141,11 +151,12 @@ static void cumulate_columns(const struct cumulative *c, size_t at, size_t n)
 static void cumulate_range(void *arg, size_t begin, size_t end)
 {
 	const struct cumulative *c = arg;
+	struct et_pace pace = { c->compute };
 	for (size_t i = begin, n; i < end; i += n) {
 		size_t column = i % c->stride;
 		n = c->stride - column < end - i ? c->stride - column : end - i;
 		n = n < COLUMNS ? n : COLUMNS;
-		cumulate_columns(c, i / c->stride * c->stride * c->n + column, n);
+		cumulate_columns(c, &pace, i / c->stride * c->stride * c->n + column, n);
 	}
 }
 
@@ -220,7 +231,8 @@ static void cumulate_staged(void *arg, size_t begin, size_t end)
 	et_store_fn store = et_storer(c->out->type, c->compute_class);
 	const uint8_t *in = (const uint8_t *)c->self->data + begin * slab * in_bytes;
 	uint8_t *out = (uint8_t *)c->out->data + begin * slab * out_bytes;
-	for (size_t n, i = begin; slab <= STAGE && i < end; i += n) {
+	struct et_pace pace = { c->compute };
+	for (size_t n, i = begin; slab <= STAGE && i < end && !et_pace_must_stop(&pace, STAGE); i += n) {
 		n = STAGE / slab < end - i ? STAGE / slab : end - i;
 		load(&numbers, in, 1, n * slab);
 		cumulate_slabs(c, &numbers, n, slab, c->stride);
@@ -229,7 +241,8 @@ static void cumulate_staged(void *arg, size_t begin, size_t end)
 		out += n * slab * out_bytes;
 	}
 	for (size_t i = begin; slab > STAGE && i < end; i++) {
-		for (size_t done = 0, n, before = 0; done < slab; done += n, before = c->stride) {
+		for (size_t done = 0, n, before = 0; done < slab && !et_pace_must_stop(&pace, STAGE);
+			done += n, before = c->stride) {
 			uint8_t *to = (uint8_t *)&numbers + before * bytes;
 			n = STAGE / c->stride * c->stride - before;
 			n = n < slab - done ? n : slab - done;
@@ -250,7 +263,7 @@ static enum et_status cumulate(struct et_kernel_ctx *ctx, const struct et_dim_ap
 	const struct et_tensor *self = lines->self;
 	struct et_tensor *out = lines->out;
 	bool is_int = !et_type_is_float(out->type);
-	struct cumulative job = { .self = self, .out = out, .is_product = is_product };
+	struct cumulative job = { .compute = ctx->compute, .self = self, .out = out, .is_product = is_product };
 	*ret_is_done = false;
 	/* fp16 and bf16 sums that are rounded after each step lose nothing in float. */
 	job.is_rounded = lines->arg;
@@ -264,9 +277,9 @@ static enum et_status cumulate(struct et_kernel_ctx *ctx, const struct et_dim_ap
 	job.stride = (size_t)self->strides[lines->dim];
 	const size_t slab = job.n * job.stride;
 	if (numel && job.stride < FEW_COLUMNS)
-		et_parallel_for(ctx->compute, cumulate_staged, &job, numel / slab, WORK_PER_TASK / slab + 1);
+		et_parallel_for_paced(ctx->compute, cumulate_staged, &job, numel / slab, WORK_PER_TASK / slab + 1);
 	else if (numel)
-		et_parallel_for(ctx->compute, cumulate_range, &job, numel / job.n, WORK_PER_TASK / job.n + 1);
+		et_parallel_for_paced(ctx->compute, cumulate_range, &job, numel / job.n, WORK_PER_TASK / job.n + 1);
 	*ret_is_done = true;
 	return ET_OK;
 }
@@ -303,9 +316,11 @@ enum {
 	FEW_NEIGHBOURS = 8, /* fewer adjacent lines would not fill a vector */
 	LONGEST = 256,      /* longest lines that are gathered */
 	ROWS = 32,
+	LONG_LINE = 1 << 20, /* longer ones ask whether they must stop */
 };
 
 struct softmax {
+	const struct et_compute *compute;
 	const float *x;
 	float *y;
 	size_t n, stride; /* of a line; @stride lines are adjacent */
@@ -314,33 +329,76 @@ struct softmax {
 	enum et_scalar_type rounding; /* fp16 or bf16: the sum and its logarithm are rounded to it */
 };
 
-/* log_softmax() of one line of fp16 or bf16 that rounds its sum. */
-static void log_softmax_rounded(size_t n, float *y, const float *x, enum et_scalar_type type)
+enum { PART = 128 };
+
+static float largest_float(struct et_pace *pace, size_t n, const float *x)
 {
-	enum { PART = 128 };
-	const float most = et_ukernels()->largest(n, x);
+	float most = -INFINITY;
+	for (size_t at = 0, part; (part = et_pace_chunk(pace, at, n)); at += part) {
+		float next = et_ukernels()->largest(part, x + at);
+		most = next > most || next != next ? next : most;
+	}
+	return most;
+}
+
+/* The sum of exp(x - @most). If @powers is not NULL, it gets the powers; it may be x. */
+static double sum_powers(struct et_pace *pace, size_t n, const float *x, float most, float *powers)
+{
 	double sum = 0;
-	for (size_t i = 0, part; i < n; i += part) { /* y may be x */
-		float powers[PART];
+	for (size_t i = 0, part; i < n && !et_pace_must_stop(pace, 8 * PART); i += part) {
+		float room[PART], *to = powers ? powers + i : room;
 		part = n - i < PART ? n - i : PART;
 		for (size_t k = 0; k < part; k++)
-			powers[k] = x[i + k] - most;
-		et_ukernels()->each_exp(part, powers, powers);
-		sum += et_ukernels()->sum(part, powers);
+			to[k] = x[i + k] - most;
+		et_ukernels()->each_exp(part, to, to);
+		sum += et_ukernels()->sum(part, to);
 	}
-	const float rest = (float)et_round_to(log(et_round_to(sum, type)), type);
-	for (size_t k = 0; k < n; k++)
-		y[k] = x[k] - most - rest;
+	return sum;
+}
+
+static void subtract_from_each(struct et_pace *pace, size_t n, float *y, const float *x, float most, float rest)
+{
+	for (size_t at = 0, part; (part = et_pace_chunk(pace, at, n)); at += part)
+		for (size_t k = at; k < at + part; k++)
+			y[k] = x[k] - most - rest;
+}
+
+/* log_softmax() of one line of fp16 or bf16 that rounds its sum. y may be x. */
+static void log_softmax_rounded(struct et_pace *pace, size_t n, float *y, const float *x, enum et_scalar_type type)
+{
+	const float most = largest_float(pace, n, x);
+	const double sum = sum_powers(pace, n, x, most, NULL);
+	subtract_from_each(pace, n, y, x, most, (float)et_round_to(log(et_round_to(sum, type)), type));
+}
+
+/* The ukernel softmax_row for a line of any length, which may differ in the last bit. y may be x. */
+static void softmax_long_row(struct et_pace *pace, size_t n, float *y, const float *x, bool is_log)
+{
+	const float most = largest_float(pace, n, x);
+	const double sum = sum_powers(pace, n, x, most, is_log ? NULL : y);
+	if (is_log)
+		subtract_from_each(pace, n, y, x, most, (float)log(sum));
+	for (size_t at = 0, part; !is_log && (part = et_pace_chunk(pace, at, n)); at += part)
+		for (size_t k = at; k < at + part; k++)
+			y[k] /= (float)sum;
+}
+
+static void softmax_dense(struct et_pace *pace, size_t n, float *y, const float *x, bool is_log)
+{
+	if (n > LONG_LINE)
+		softmax_long_row(pace, n, y, x, is_log);
+	else
+		et_ukernels()->softmax_row(n, y, x, is_log);
 }
 
 /* The same for several short adjacent lines: log_softmax of 8,192 lines of 10 fp16 numbers, as class scores are, takes
  * twice as long line by line. */
 static void log_softmax_rounded_short(size_t n_lines, size_t n, float *y, const float *x, enum et_scalar_type type)
 {
-	enum { PART = 512 };
+	enum { NUMBERS = 512 };
 	for (size_t lines; n_lines; n_lines -= lines, x += lines * n, y += lines * n) {
-		float powers[PART], most[PART];
-		lines = PART / n < n_lines ? PART / n : n_lines;
+		float powers[NUMBERS], most[NUMBERS];
+		lines = NUMBERS / n < n_lines ? NUMBERS / n : n_lines;
 		et_span_ukernels()->largest_of_rows[ET_F32](lines, n, most, x);
 		for (size_t i = 0; i < lines; i++) {
 			for (size_t k = 0; k < n; k++)
@@ -383,20 +441,23 @@ static void softmax_gathered(const struct softmax *s, size_t first, size_t n_lin
 }
 
 /* One of a few adjacent long lines. */
-static void softmax_transposed(const struct softmax *s, size_t i)
+static void softmax_transposed(struct et_pace *pace, const struct softmax *s, size_t i)
 {
 	float *line = s->transposed + i * s->n, *y = s->y + line_at(s, i);
 	const float *x = s->x + line_at(s, i);
-	for (size_t k = 0; k < s->n; k++)
-		line[k] = x[k * s->stride];
-	et_ukernels()->softmax_row(s->n, line, line, s->is_log);
-	for (size_t k = 0; k < s->n; k++)
-		y[k * s->stride] = line[k];
+	for (size_t at = 0, part; (part = et_pace_chunk(pace, at, s->n)); at += part)
+		for (size_t k = at; k < at + part; k++)
+			line[k] = x[k * s->stride];
+	softmax_dense(pace, s->n, line, line, s->is_log);
+	for (size_t at = 0, part; (part = et_pace_chunk(pace, at, s->n)); at += part)
+		for (size_t k = at; k < at + part; k++)
+			y[k * s->stride] = line[k];
 }
 
 static void softmax_range(void *arg, size_t begin, size_t end)
 {
 	const struct softmax *s = arg;
+	struct et_pace pace = { s->compute };
 	for (size_t i = begin; i < end;) {
 		size_t column = i % s->stride, n = s->stride - column < end - i ? s->stride - column : end - i;
 		size_t at = line_at(s, i);
@@ -405,15 +466,15 @@ static void softmax_range(void *arg, size_t begin, size_t end)
 			log_softmax_rounded_short(n, s->n, s->y + at, s->x + at, s->rounding);
 		} else if (s->rounding != ET_FLOAT32) {
 			n = 1;
-			log_softmax_rounded(s->n, s->y + at, s->x + at, s->rounding);
+			log_softmax_rounded(&pace, s->n, s->y + at, s->x + at, s->rounding);
 		} else if (s->transposed) {
 			n = 1;
-			softmax_transposed(s, i);
+			softmax_transposed(&pace, s, i);
 		} else if (s->is_gathered) {
 			n = end - i < ROWS ? end - i : ROWS;
 			softmax_gathered(s, i, n);
 		} else if (s->stride == 1)
-			et_ukernels()->softmax_row(s->n, s->y + at, s->x + at, s->is_log);
+			softmax_dense(&pace, s->n, s->y + at, s->x + at, s->is_log);
 		else
 			et_ukernels()->softmax_columns(n, s->n, s->y + at, s->x + at, s->stride, s->is_log);
 		i += n;
@@ -439,9 +500,17 @@ static enum et_status softmax_floats(struct et_kernel_ctx *ctx, const struct et_
 	float *floats = is_half ? et_kernel_scratch(ctx, numel * sizeof(*floats)) : NULL;
 	if (is_half && !floats)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
-	if (is_half)
-		et_loader(self->type, ET_F32)(floats, self->data, 1, numel);
+	struct et_view of_half, converted;
+	if (is_half) {
+		et_view_of(&of_half, self);
+		et_view_clone(&converted, &of_half);
+		converted.type = ET_FLOAT32;
+		converted.data = (uint8_t *)floats;
+		ET_TRY(et_view_cast(ctx, &converted, &of_half));
+		et_view_of(&of_half, out);
+	}
 	struct softmax job = {
+		.compute = ctx->compute,
 		.x = is_half ? floats : self->data,
 		.y = is_half ? floats : out->data,
 		.n = (size_t)lines->n_out,
@@ -451,14 +520,14 @@ static enum et_status softmax_floats(struct et_kernel_ctx *ctx, const struct et_
 	};
 	bool is_partial = job.stride == 1 ? job.n < SHORT_ROW : job.stride < FEW_NEIGHBOURS && job.n <= LONGEST;
 	job.is_gathered = is_partial && numel / job.n >= ROWS;
-	if (job.stride > 1 && job.stride < FEW_NEIGHBOURS && job.n > LONGEST) {
+	if (job.stride > 1 && job.n > (job.stride < FEW_NEIGHBOURS ? LONGEST : LONG_LINE)) {
 		job.transposed = et_kernel_scratch(ctx, numel * sizeof(*job.transposed));
 		if (!job.transposed)
 			return ET_E_MEMORY_ALLOCATION_FAILED;
 	}
 	et_parallel_for(ctx->compute, softmax_range, &job, numel / job.n, WORK_PER_TASK / job.n + 1);
 	if (is_half)
-		et_storer(out->type, ET_F32)(out->data, 1, floats, numel);
+		ET_TRY(et_view_cast(ctx, &of_half, &converted));
 	*ret_is_done = true;
 	return ET_OK;
 }

@@ -177,34 +177,35 @@ static void resize_planes(void *arg, size_t begin, size_t end)
 	}
 }
 
-/* One output row of float, double or byte, with @n adjacent channels. The same results as blend; double is computed in
- * double. */
-#define BLEND_ROW(name, element, type)                                                                          \
-	ET_EXPANDED void name##_of(const struct resize *r, const struct taps *h, int64_t x, int64_t y,          \
-		const int64_t n)                                                                                \
-	{                                                                                                       \
-		const int64_t *xs = r->x.strides, *ys = r->y.strides;                                           \
-		const element *upper = (const element *)(const void *)r->x.data + x + h->first * xs[2],         \
-			      *lower = upper + (h->n > 1 ? xs[2] : 0);                                          \
-		type h0 = h->weights[0], h1 = h->weights[1];                                                    \
-		for (int64_t column = 0; column < r->y.sizes[3]; column++) {                                    \
-			const struct taps *w = &r->taps[1][column];                                             \
-			const element *a = upper + w->first * xs[3], *b = lower + w->first * xs[3];             \
-			int64_t next = w->n > 1 ? xs[3] : 0;                                                    \
-			type w0 = w->weights[0], w1 = w->weights[1];                                            \
-			element *to = (element *)(void *)r->y.data + y + column * ys[3];                        \
-			for (int64_t c = 0; c < n; c++) {                                                       \
-				type top = a[c] * w0 + a[c + next] * w1, bottom = b[c] * w0 + b[c + next] * w1; \
-				to[c] = (element)(top * h0 + bottom * h1);                                      \
-			}                                                                                       \
-		}                                                                                               \
-	}                                                                                                       \
-	static void name(const struct resize *r, const struct taps *h, int64_t x, int64_t y, int64_t n)         \
-	{                                                                                                       \
-		if (n == 1)                                                                                     \
-			name##_of(r, h, x, y, 1);                                                               \
-		else                                                                                            \
-			name##_of(r, h, x, y, n);                                                               \
+/* Columns from @begin to @end of one output row of float, double or byte, with @n adjacent channels. The same results
+ * as blend; double is computed in double. */
+#define BLEND_ROW(name, element, type)                                                                                 \
+	ET_EXPANDED void name##_of(const struct resize *r, const struct taps *h, int64_t x, int64_t y,                 \
+		const int64_t n, int64_t begin, int64_t end)                                                           \
+	{                                                                                                              \
+		const int64_t *xs = r->x.strides, *ys = r->y.strides;                                                  \
+		const element *upper = (const element *)(const void *)r->x.data + x + h->first * xs[2],                \
+			      *lower = upper + (h->n > 1 ? xs[2] : 0);                                                 \
+		type h0 = h->weights[0], h1 = h->weights[1];                                                           \
+		for (int64_t column = begin; column < end; column++) {                                                 \
+			const struct taps *w = &r->taps[1][column];                                                    \
+			const element *a = upper + w->first * xs[3], *b = lower + w->first * xs[3];                    \
+			int64_t next = w->n > 1 ? xs[3] : 0;                                                           \
+			type w0 = w->weights[0], w1 = w->weights[1];                                                   \
+			element *to = (element *)(void *)r->y.data + y + column * ys[3];                               \
+			for (int64_t c = 0; c < n; c++) {                                                              \
+				type top = a[c] * w0 + a[c + next] * w1, bottom = b[c] * w0 + b[c + next] * w1;        \
+				to[c] = (element)(top * h0 + bottom * h1);                                             \
+			}                                                                                              \
+		}                                                                                                      \
+	}                                                                                                              \
+	static void name(const struct resize *r, const struct taps *h, int64_t x, int64_t y, int64_t n, int64_t begin, \
+		int64_t end)                                                                                           \
+	{                                                                                                              \
+		if (n == 1)                                                                                            \
+			name##_of(r, h, x, y, 1, begin, end);                                                          \
+		else                                                                                                   \
+			name##_of(r, h, x, y, n, begin, end);                                                          \
 	}
 BLEND_ROW(blend_floats, float, float)
 BLEND_ROW(blend_doubles, double, double)
@@ -219,13 +220,19 @@ static void blend_rows(void *arg, size_t begin, size_t end)
 	int64_t row = (int64_t)begin % sizes[2], part = (int64_t)begin / sizes[2] % parts,
 		batch = (int64_t)begin / sizes[2] / parts;
 	struct et_pace pace = { r->compute };
-	const size_t n_steps = (size_t)(sizes[3] * n_adjacent);
-	for (size_t i = begin; i < end && !et_pace_must_stop(&pace, n_steps); i++) {
-		(r->x.type == ET_FLOAT64        ? blend_doubles
-			: r->x.type == ET_UINT8 ? blend_bytes
-						: blend_floats)(r, &r->taps[0][row],
-			batch * xs[0] + part * n_adjacent * xs[1],
-			batch * ys[0] + part * n_adjacent * ys[1] + row * ys[2], n_adjacent);
+	const int64_t most = ET_PACE_STEPS / n_adjacent + 1;
+	for (size_t i = begin; i < end; i++) {
+		for (int64_t column = 0, n; column < sizes[3]; column += n) {
+			n = sizes[3] - column < most ? sizes[3] - column : most;
+			if (et_pace_must_stop(&pace, (size_t)(n * n_adjacent)))
+				return;
+			(r->x.type == ET_FLOAT64        ? blend_doubles
+				: r->x.type == ET_UINT8 ? blend_bytes
+							: blend_floats)(r, &r->taps[0][row],
+				batch * xs[0] + part * n_adjacent * xs[1],
+				batch * ys[0] + part * n_adjacent * ys[1] + row * ys[2], n_adjacent, column,
+				column + n);
+		}
 		if (++row < sizes[2])
 			continue;
 		row = 0;
@@ -305,7 +312,10 @@ static enum et_status resize(struct et_kernel_ctx *ctx, const struct et_tensor *
 		float *weights = et_kernel_scratch(ctx, (size_t)n * most * sizeof(*weights));
 		if (!r.taps[k] || !weights)
 			return ET_E_MEMORY_ALLOCATION_FAILED;
+		struct et_pace pace = { ctx->compute };
 		for (int64_t i = 0; i < n; i++) {
+			if (et_pace_must_stop(&pace, most)) /* what is not filled in must not be used */
+				return ET_E_CANCELLED;
 			r.taps[k][i].weights = weights + (size_t)i * most;
 			if (antialias)
 				antialiased_taps(&r.taps[k][i], i, in, step, (int64_t)most);
@@ -318,14 +328,14 @@ static enum et_status resize(struct et_kernel_ctx *ctx, const struct et_tensor *
 	size_t numel = et_tensor_numel(out);
 	bool computes_in_float = r.is_bilinear && et_type_is_half(self->type); /* computed in float anyway */
 	if (computes_in_float) {
-		float *from = et_kernel_scratch(ctx, et_tensor_numel(self) * sizeof(*from)),
-		      *to = et_kernel_scratch(ctx, numel * sizeof(*to));
-		if (!from || !to)
-			return ET_E_MEMORY_ALLOCATION_FAILED;
-		et_loader(self->type, ET_F32)(from, self->data, 1, et_tensor_numel(self));
-		r.x.data = (uint8_t *)from;
-		r.y.data = (uint8_t *)to;
+		r.x.data = et_kernel_scratch(ctx, et_tensor_numel(self) * sizeof(float));
+		r.y.data = et_kernel_scratch(ctx, numel * sizeof(float));
 		r.x.type = r.y.type = ET_FLOAT32;
+		if (!r.x.data || !r.y.data)
+			return ET_E_MEMORY_ALLOCATION_FAILED;
+		struct et_view of_half;
+		et_view_of(&of_half, self);
+		ET_TRY(et_view_cast(ctx, &r.x, &of_half));
 	}
 	if (antialias && et_type_is_half(self->type) && r.n_taps[0] * r.n_taps[1] <= ET_HALF_TERMS) {
 		if (!et_local_copy(ctx, self, ET_FLOAT32, &r.x))
@@ -337,9 +347,9 @@ static enum et_status resize(struct et_kernel_ctx *ctx, const struct et_tensor *
 	if (r.is_bilinear && (r.x.type == ET_FLOAT32 || r.x.type == ET_FLOAT64 || r.x.type == ET_UINT8)) {
 		size_t rows = (size_t)(r.y.sizes[0] * r.y.sizes[1] / n_adjacent_channels(&r) * sizes[0]);
 		et_parallel_for(ctx->compute, blend_rows, &r, rows, 4096 / (size_t)sizes[1] + 1);
-		if (computes_in_float)
-			et_storer(out->type, ET_F32)(out->data, 1, r.y.data, numel);
-		return ET_OK;
+		struct et_view of_half;
+		et_view_of(&of_half, out);
+		return computes_in_float ? et_view_cast(ctx, &of_half, &r.y) : ET_OK;
 	}
 	et_parallel_for(ctx->compute, resize_planes, &r, (size_t)(r.y.sizes[0] * r.y.sizes[1]),
 		4096 / (size_t)(sizes[0] * sizes[1]) + 1);

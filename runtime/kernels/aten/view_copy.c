@@ -314,8 +314,7 @@ static enum et_status run_view_copy(struct et_kernel_ctx *ctx, struct et_evalue 
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
 	ET_TRY(et_get_view_sizes(ctx, args[1], et_tensor_numel(self), sizes, out->n_dims));
 	ET_TRY(et_resize(ctx, out, sizes, out->n_dims));
-	if (et_tensor_n_bytes(out))
-		memmove(out->data, self->data, et_tensor_n_bytes(out));
+	et_copy_many(ctx->compute, out->data, self->data, et_tensor_n_bytes(out));
 	return ET_OK;
 }
 
@@ -337,10 +336,10 @@ static enum et_status run_resize_copy(struct et_kernel_ctx *ctx, struct et_evalu
 	ET_TRY(et_require_row_major(ctx, self, "the input"));
 	ET_TRY(et_require_row_major(ctx, out, "the output"));
 	n_kept = et_tensor_n_bytes(self) < et_tensor_n_bytes(out) ? et_tensor_n_bytes(self) : et_tensor_n_bytes(out);
-	if (n_kept)
-		memmove(out->data, self->data, n_kept);
+	et_copy_many(ctx->compute, out->data, self->data, n_kept);
 	if (et_tensor_n_bytes(out) > n_kept)
-		memset((char *)out->data + n_kept, 0, et_tensor_n_bytes(out) - n_kept);
+		et_fill_many(ctx->compute, (uint8_t *)out->data + n_kept, &(const uint8_t){ 0 },
+			et_tensor_n_bytes(out) - n_kept, 1);
 	return ET_OK;
 }
 

@@ -21,7 +21,7 @@ enum et_status et_as_strided_view(struct et_kernel_ctx *ctx, struct et_view *vie
 enum et_status et_number_element(struct et_kernel_ctx *ctx, enum et_scalar_type type, const struct et_evalue *number,
 	struct et_wide *ret_element);
 /* Set every element of @out, at its current sizes, to @element, which has its type. */
-void et_fill_with(struct et_tensor *out, const struct et_wide *element);
+void et_fill_with(struct et_kernel_ctx *ctx, struct et_tensor *out, const struct et_wide *element);
 /* The same with a number. */
 enum et_status et_fill(struct et_kernel_ctx *ctx, struct et_tensor *out, const struct et_evalue *number);
 

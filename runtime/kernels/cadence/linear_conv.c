@@ -26,7 +26,7 @@ struct product {
 	struct et_qparams out;
 };
 
-/* In narrow spans no number is above 510, so 8192 products fit in 32 bits. */
+/* Numbers of narrow spans are at most 510, so 8192 products fit in 32 bits. */
 enum { NARROW_ZERO_MAX = 255, NARROW_TERMS = 8192 };
 
 static bool is_near(int32_t zero)

@@ -104,7 +104,7 @@ enum et_status et_complex_sum(struct et_kernel_ctx *ctx, const struct et_tensor 
 	ET_TRY(et_resize(ctx, out, sizes, n_dims));
 	et_view_of(&from, self);
 	et_view_of(&to, out);
-	memset(to.data ? to.data : (uint8_t *)sizes, 0, to.data ? et_tensor_n_bytes(out) : 0);
+	et_fill_many(ctx->compute, to.data, &(const uint8_t){ 0 }, et_tensor_n_bytes(out), 1);
 	for (size_t d = 0; d < self->n_dims; d++) {
 		if ((set >> d & 1) && keepdim)
 			et_view_remove(&to, d);

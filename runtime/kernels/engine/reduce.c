@@ -8,6 +8,7 @@
 #include "runtime/kernels/engine/reduce_rows.h"
 
 enum {
+	LONG_ROW = 1 << 20, /* longer reductions are computed in parts, and ask in between whether they must stop */
 	BLOCK = 256,
 	SHORT = 128, /* so few numbers become one result sooner than a function for many results is chosen */
 	FEW_RESULTS = 4,
@@ -76,6 +77,9 @@ static void reduce_one(const struct reduce_job *job, const uint8_t *in, struct e
 		size_t filled = 0;
 		if (is_direct) {
 			size_t run = et_place_run(&place, walk);
+			run = run < LONG_ROW ? run : LONG_ROW;
+			if (et_pace_must_stop(&pace, run))
+				return;
 			job->reduce->step_floats(state, (const float *)(const void *)in + place.offset[0], run);
 			et_place_advance(&place, walk, run);
 			state->n += (int64_t)run;
@@ -187,6 +191,22 @@ static void reduce_tiles(void *arg, size_t begin, size_t end)
 	}
 }
 
+/* A dense row of floats or int64. */
+static void reduce_row(const struct reduce_job *job, struct et_pace *pace, const uint8_t *in,
+	struct et_reduce_state *state)
+{
+	for (size_t done = 0, n; done < job->reduced.numel; done += n) {
+		n = job->reduced.numel - done < LONG_ROW ? job->reduced.numel - done : LONG_ROW;
+		if (et_pace_must_stop(pace, n))
+			return;
+		if (job->is_double)
+			job->reduce->step_floats(state, (const float *)(const void *)in + done, n);
+		else
+			job->reduce->step_ints(state, (const int64_t *)(const void *)in + done, n);
+		state->n += (int64_t)n;
+	}
+}
+
 static void reduce_range(void *arg, size_t begin, size_t end)
 {
 	const struct reduce_job *job = arg;
@@ -211,19 +231,17 @@ static void reduce_range(void *arg, size_t begin, size_t end)
 	bool is_float_row = is_row && job->is_double && job->in_type == ET_FLOAT32 && job->reduce->step_floats,
 	     is_int_row = is_row && !job->is_double && job->in_type == ET_INT64;
 	struct et_pace pace = { job->compute };
-	for (; i < end && !et_pace_must_stop(&pace, job->reduced.numel); i++) {
+	for (; i < end; i++) {
 		struct et_reduce_state state = { .correction = job->correction, .rounding = job->rounding };
 		if (job->reduce->begin)
 			job->reduce->begin(&state);
 		const uint8_t *in = job->in + place.offset[in_view] * (int64_t)et_scalar_size(job->in_type);
-		if (is_float_row)
-			job->reduce->step_floats(&state, (const float *)(const void *)in, job->reduced.numel);
-		else if (is_int_row)
-			job->reduce->step_ints(&state, (const int64_t *)(const void *)in, job->reduced.numel);
+		if (is_float_row || is_int_row)
+			reduce_row(job, &pace, in, &state);
+		else if (et_pace_must_stop(&pace, job->reduced.numel))
+			return;
 		else
 			reduce_one(job, in, &state);
-		if (is_float_row || is_int_row)
-			state.n = (int64_t)job->reduced.numel;
 		if (job->reduce->finish)
 			job->reduce->finish(&state);
 		store_result(job, &state, 0, place.offset[0]);
@@ -373,7 +391,7 @@ enum et_status et_reduce(struct et_kernel_ctx *ctx, const struct et_reduce *redu
 			  (!(reduce->is_index || reduce->is_mean) ||
 				  et_dim_order_is_contiguous(self->dim_order, self->n_dims));
 	if (reduce->ends_early && is_one_run) {
-		et_element_set_int(out->data, out->type, et_reduce_is_any(self));
+		et_element_set_int(out->data, out->type, et_reduce_is_any(ctx->compute, self));
 		return ET_OK;
 	}
 	size_t numel = is_one_run ? et_tensor_numel(self) : 0;
@@ -394,7 +412,7 @@ enum et_status et_reduce(struct et_kernel_ctx *ctx, const struct et_reduce *redu
 	job.rounding = rounding_of(reduce, out, job.reduced.numel);
 	bool is_rounded = et_type_is_half(job.rounding) && job.in_type == job.rounding;
 	bool is_var_rounded = reduce->is_var && job.rounding != ET_FLOAT64;
-	if (job.reduced.n_dims > 1 || job.reduced.numel == 0) {
+	if (job.reduced.n_dims > 1 || job.reduced.numel == 0 || job.reduced.numel > LONG_ROW) {
 		job.many = NULL;
 	} else if (reduce->rounded && is_rounded) {
 		job.many = job.kept.numel < FEW_RESULTS ? NULL : reduce->rounded;

@@ -299,17 +299,10 @@ ANY_ROWS(any_longs, int64_t, int64_t)
 ANY_ROWS(any_floats, float, int32_t)
 ANY_ROWS(any_doubles, double, int64_t)
 
-bool et_reduce_is_any(const struct et_tensor *tensor)
+/* Whether a bit of @mask is set in one of the @left bytes. */
+static bool is_any_of(const uint8_t *bytes, size_t left, uint64_t mask)
 {
 	enum { WORDS = 16 };
-	const uint8_t *bytes = tensor->data;
-	size_t left = et_tensor_n_bytes(tensor);
-	const size_t size = et_scalar_size(tensor->type);
-	/* The sign bit of floats is masked, so that both zeros count as 0. */
-	const uint64_t ones = UINT64_MAX, mask = !et_type_is_float(tensor->type) ? ones
-						 : size == 2                     ? ones / 0xffff * 0x7fff
-						 : size == 4                     ? ones / 0xffffffff * 0x7fffffff
-										 : ones >> 1;
 	uint64_t words[WORDS], any = 0;
 	for (size_t part = sizeof(*words); left && !any; left -= part, bytes += part, part = sizeof(words)) {
 		part = part < left ? part : left;
@@ -319,6 +312,21 @@ bool et_reduce_is_any(const struct et_tensor *tensor)
 			any |= words[i] & mask;
 	}
 	return any;
+}
+
+bool et_reduce_is_any(const struct et_compute *compute, const struct et_tensor *tensor)
+{
+	const size_t size = et_scalar_size(tensor->type), n_bytes = et_tensor_n_bytes(tensor);
+	/* The sign bit of floats is masked, so that both zeros count as 0. */
+	const uint64_t ones = UINT64_MAX, mask = !et_type_is_float(tensor->type) ? ones
+						 : size == 2                     ? ones / 0xffff * 0x7fff
+						 : size == 4                     ? ones / 0xffffffff * 0x7fffffff
+										 : ones >> 1;
+	struct et_pace pace = { compute };
+	bool is_any = false;
+	for (size_t at = 0, part; !is_any && (part = et_pace_chunk(&pace, at, n_bytes)); at += part)
+		is_any = is_any_of((const uint8_t *)tensor->data + at, part, mask);
+	return is_any;
 }
 
 et_reduce_many_fn et_reduce_any_rows(const struct reduce_job *job)

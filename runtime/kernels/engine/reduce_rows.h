@@ -18,6 +18,6 @@ et_reduce_many_fn et_reduce_argmax_rows(const struct reduce_job *job);
 et_reduce_many_fn et_reduce_argmin_rows(const struct reduce_job *job);
 
 /* Whether any number of @tensor is not 0. */
-bool et_reduce_is_any(const struct et_tensor *tensor);
+bool et_reduce_is_any(const struct et_compute *compute, const struct et_tensor *tensor);
 
 #endif

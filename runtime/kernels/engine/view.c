@@ -410,6 +410,46 @@ void et_fill_elements(uint8_t *to, const uint8_t *element, size_t n, size_t elem
 	}
 }
 
+/* Pieces of PIECE bytes, or a last one of less than twice as many. */
+static size_t piece_of(size_t at, size_t n_bytes)
+{
+	return n_bytes - at < 2 * PIECE ? n_bytes - at : PIECE;
+}
+
+void et_fill_many(const struct et_compute *compute, uint8_t *to, const uint8_t *element, size_t n, size_t element_bytes)
+{
+	const size_t n_bytes = n * element_bytes;
+	for (size_t at = 0, part; at < n_bytes && !(at && et_must_stop(compute)); at += part) {
+		part = piece_of(at, n_bytes);
+		et_fill_elements(to + at, element, part / element_bytes, element_bytes);
+	}
+}
+
+void et_copy_many(const struct et_compute *compute, uint8_t *to, const uint8_t *from, size_t n_bytes)
+{
+	for (size_t at = 0, part; at < n_bytes && !(at && et_must_stop(compute)); at += part) {
+		part = piece_of(at, n_bytes);
+		et_copy_bytes(to + at, from + at, part);
+	}
+}
+
+void et_copy_many_rows(const struct et_compute *compute, uint8_t *to, ptrdiff_t to_row, const uint8_t *from,
+	ptrdiff_t from_row, size_t n_rows, size_t n_bytes)
+{
+	const size_t most = n_bytes < PIECE ? PIECE / (n_bytes + 1) : 1;
+	for (size_t at = 0, part; at < n_rows && !(at && et_must_stop(compute)); at += part) {
+		part = n_rows - at < 2 * most ? n_rows - at : most;
+		uint8_t *to_part = to + (ptrdiff_t)at * to_row;
+		const uint8_t *from_part = from + (ptrdiff_t)at * from_row;
+		if (most == 1)
+			for (size_t i = 0; i < part; i++)
+				et_copy_many(compute, to_part + (ptrdiff_t)i * to_row,
+					from_part + (ptrdiff_t)i * from_row, n_bytes);
+		else
+			et_copy_rows(to_part, to_row, from_part, from_row, part, n_bytes);
+	}
+}
+
 bool et_views_are_dense(const struct et_view *to, const struct et_view *from, size_t *ret_numel)
 {
 	int64_t stride = 1;
@@ -510,18 +550,12 @@ void et_view_copy(const struct et_compute *compute, const struct et_view *to, co
 	struct level levels[ET_VIEW_DIMS];
 	size_t numel, element_bytes = et_scalar_size(to->type);
 	if (et_views_are_dense(to, from, &numel)) {
-		const size_t n_bytes = numel * element_bytes;
-		for (size_t at = 0, part; at < n_bytes; at += part) {
-			part = n_bytes - at < 2 * PIECE ? n_bytes - at : PIECE;
-			if (at && et_must_stop(compute))
-				return;
-			et_copy_bytes(to->data + at, from->data + at, part);
-		}
+		et_copy_many(compute, to->data, from->data, numel * element_bytes);
 		return;
 	}
 	size_t n = find_levels(levels, to, from);
 	if (n == 1 && levels[0].to == 1 && levels[0].from == 0) {
-		et_fill_elements(to->data, from->data, levels[0].n, element_bytes);
+		et_fill_many(compute, to->data, from->data, levels[0].n, element_bytes);
 		return;
 	}
 	numel = n > 0;

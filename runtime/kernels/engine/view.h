@@ -101,6 +101,26 @@ static inline void et_copy_bytes(uint8_t *to, const uint8_t *from, size_t n)
 		to[n - 1] = end;
 	}
 }
+/* memmove of any length for memory that does not overlap, or is the same. Returns early if the kernel must stop.
+ * @compute may be NULL. */
+void et_copy_many(const struct et_compute *compute, uint8_t *to, const uint8_t *from, size_t n_bytes);
+/* One piece of a copy in many pieces. False: the kernel must stop. */
+static inline bool et_copy_paced(struct et_pace *pace, uint8_t *to, const uint8_t *from, size_t n_bytes)
+{
+	const size_t n_words = n_bytes / sizeof(uint64_t);
+	if (et_pace_must_stop(pace, n_words + 1))
+		return false;
+	if (n_words > ET_PACE_STEPS)
+		et_copy_many(pace->compute, to, from, n_bytes);
+	else
+		et_copy_bytes(to, from, n_bytes);
+	return true;
+}
+/* How many pieces of @n_bytes may be copied before a loop asks again. */
+static inline size_t et_copies_per_look(size_t n_bytes)
+{
+	return ET_PACE_STEPS / (n_bytes / sizeof(uint64_t) + 1) + 1;
+}
 /* Copy @n_rows runs of @n_bytes; to_row and from_row are the distances in bytes. Several runs of more than two vectors
  * of 16 bytes and up to ET_MEDIUM bytes are copied by vectors, which is faster than memmove; these may not overlap
  * unless they are the same. */
@@ -119,6 +139,12 @@ static inline void et_copy_rows(uint8_t *to, ptrdiff_t to_row, const uint8_t *fr
 }
 /* Write one element of 1, 2, 4, 8 or 16 bytes @n times. @element is not among the bytes written. */
 void et_fill_elements(uint8_t *to, const uint8_t *element, size_t n, size_t element_bytes);
+/* The same, for any number of elements. Returns early if the kernel must stop. @compute may be NULL. */
+void et_fill_many(const struct et_compute *compute, uint8_t *to, const uint8_t *element, size_t n,
+	size_t element_bytes);
+/* et_copy_rows for any number of bytes. Returns early if the kernel must stop. @compute may be NULL. */
+void et_copy_many_rows(const struct et_compute *compute, uint8_t *to, ptrdiff_t to_row, const uint8_t *from,
+	ptrdiff_t from_row, size_t n_rows, size_t n_bytes);
 
 /* For views of the same sizes: whether both are dense and row-major. Then @ret_numel is the number of elements. */
 bool et_views_are_dense(const struct et_view *to, const struct et_view *from, size_t *ret_numel);
@@ -152,6 +178,12 @@ void et_place_seek(struct et_place *place, const struct et_walk *walk, size_t po
 static inline size_t et_place_run(const struct et_place *place, const struct et_walk *walk)
 {
 	return (size_t)(walk->sizes[walk->n_dims - 1] - place->index[walk->n_dims - 1]);
+}
+/* The same, but not more than a loop does before it asks whether it must stop. */
+static inline size_t et_place_chunk(const struct et_place *place, const struct et_walk *walk)
+{
+	size_t n = et_place_run(place, walk);
+	return n < ET_PACE_STEPS ? n : ET_PACE_STEPS;
 }
 /* Go from the end of an inner run to the beginning of the next. */
 void et_place_carry(struct et_place *place, const struct et_walk *walk);

@@ -66,33 +66,34 @@ static enum et_status write_cache(struct et_kernel_ctx *ctx, const struct et_ten
 		ET_REQUIRE(ctx, where[i] >= 0 && where[i] < room, "position %lld in a cache of %lld",
 			(long long)where[i], (long long)room);
 	int64_t n_pieces = where ? n : 1, n_rows = where ? 1 : n; /* for each batch item, and for each piece */
+	struct et_pace pace = { ctx->compute };
 	for (int64_t i = 0; bytes && n && i < value->sizes[0] * n_pieces; i++) {
 		int64_t at = i / n_pieces * room + (where ? where[i] : start);
-		memmove((uint8_t *)cache->data + (size_t)at * bytes,
-			(const uint8_t *)value->data + (size_t)(i * n_rows) * bytes, (size_t)n_rows * bytes);
+		if (!et_copy_paced(&pace, (uint8_t *)cache->data + (size_t)at * bytes,
+			    (const uint8_t *)value->data + (size_t)(i * n_rows) * bytes, (size_t)n_rows * bytes))
+			break;
 	}
 	return ET_OK;
 }
 
 /* ExecuTorch returns this output uninitialized; here it is zeroed, so that it shows nothing of what was in that memory.
  */
-static void clear(struct et_tensor *out)
+static void clear(struct et_kernel_ctx *ctx, struct et_tensor *out)
 {
-	if (et_tensor_n_bytes(out))
-		memset(out->data, 0, et_tensor_n_bytes(out));
+	et_fill_many(ctx->compute, out->data, &(const uint8_t){ 0 }, et_tensor_n_bytes(out), 1);
 }
 
 /* value, cache, start > out */
 static enum et_status run_update(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	clear(args[3]->tensor);
+	clear(ctx, args[3]->tensor);
 	return write_cache(ctx, args[0]->tensor, args[1]->tensor, args[2]->i, NULL);
 }
 
 /* value, cache, start, indices > out */
 static enum et_status run_update_indices(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	clear(args[4]->tensor);
+	clear(ctx, args[4]->tensor);
 	return write_cache(ctx, args[0]->tensor, args[1]->tensor, args[2]->i, args[3]->tensor);
 }
 

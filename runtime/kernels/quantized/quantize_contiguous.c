@@ -60,7 +60,7 @@ static void quantize_half(void *arg, size_t begin, size_t end)
 	}
 }
 
-/* From float, or double. */
+/* Quantizes float, or double. */
 static et_range_fn quantize_fn(bool is_double, enum et_scalar_type to)
 {
 	switch (to) {

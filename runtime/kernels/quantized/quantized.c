@@ -234,13 +234,16 @@ static enum et_status run_dequantize_token(struct et_kernel_ctx *ctx, struct et_
 /* --- choosing scale and zero point ------------------------------------------------------------------------ */
 
 /* Choose scale and zero point so that [least, most] covers all of @x, and 0 is represented exactly. */
-static void choose(const float *x, size_t n, int64_t least, int64_t most, double *ret_scale, int64_t *ret_zero)
+static void choose(struct et_pace *pace, const float *x, size_t n, int64_t least, int64_t most, double *ret_scale,
+	int64_t *ret_zero)
 {
 	const double smallest_scale = 6.1e-5;
 	double low = 0, high = 0, steps = (double)(most - least);
-	for (size_t i = 0; i < n; i++) {
-		low = x[i] < low ? x[i] : low;
-		high = x[i] > high ? x[i] : high;
+	for (size_t at = 0, part; (part = et_pace_chunk(pace, at, n)); at += part) {
+		for (size_t i = at; i < at + part; i++) {
+			low = x[i] < low ? x[i] : low;
+			high = x[i] > high ? x[i] : high;
+		}
 	}
 	double scale = (high - low) / steps;
 	if ((float)scale == 0 || isinf(1 / (float)scale))
@@ -279,7 +282,8 @@ static enum et_status run_choose(struct et_kernel_ctx *ctx, struct et_evalue *co
 	ET_REQUIRE(ctx, least < most && least >= INT32_MIN && most <= INT32_MAX, "from %lld to %lld", (long long)least,
 		(long long)most);
 	ET_REQUIRE(ctx, et_tensor_numel(scale) == 1 && et_tensor_numel(zero) == 1, "takes outputs of one element");
-	choose(x->data, et_tensor_numel(x), least, most, scale->data, zero->data);
+	struct et_pace pace = { ctx->compute };
+	choose(&pace, x->data, et_tensor_numel(x), least, most, scale->data, zero->data);
 	return ET_OK;
 }
 
@@ -303,8 +307,8 @@ static enum et_status run_choose_per_token(struct et_kernel_ctx *ctx, struct et_
 	ET_TRY(et_resize(ctx, zero, sizes, x->n_dims));
 	size_t n = (size_t)x->sizes[x->n_dims - 1];
 	struct et_pace pace = { ctx->compute };
-	for (size_t t = 0; t < n_tokens && !et_pace_must_stop(&pace, n); t++)
-		choose((const float *)x->data + t * n, n, -128, 127, (double *)scale->data + t,
+	for (size_t t = 0; t < n_tokens && !et_pace_must_stop(&pace, 1); t++)
+		choose(&pace, (const float *)x->data + t * n, n, -128, 127, (double *)scale->data + t,
 			(int64_t *)zero->data + t);
 	return ET_OK;
 }
@@ -330,26 +334,29 @@ static enum et_status get_qparams(struct et_kernel_ctx *ctx, struct et_evalue *c
 
 /* run_add for narrow integers and zero points that float holds exactly, so that the loop vectorizes. False: the call is
  * not of this kind. */
-#define ADD_NARROW(type)                                                               \
-	do {                                                                           \
-		const type *x = a->data, *y = b->data;                                 \
-		type *to = out->data;                                                  \
-		ET_INDEPENDENT                                                         \
-		for (size_t i = 0; i < n; i++) {                                       \
-			const float sum = (float)((double)(x[i] - x_zero) * x_scale) + \
-					  (float)((double)(y[i] - y_zero) * y_scale);  \
-			const float q = zero + et_rint(inverse * sum);                 \
-			const float above = q >= least && q < 0x1p63f ? q : least;     \
-			to[i] = (type)(int32_t)(above > most ? most : above);          \
-		}                                                                      \
+#define ADD_NARROW(type)                                                                       \
+	do {                                                                                   \
+		const type *x = a->data, *y = b->data;                                         \
+		type *to = out->data;                                                          \
+		for (size_t at = 0, part; (part = et_pace_chunk(&pace, at, n)); at += part) {  \
+			ET_INDEPENDENT                                                         \
+			for (size_t i = at; i < at + part; i++) {                              \
+				const float sum = (float)((double)(x[i] - x_zero) * x_scale) + \
+						  (float)((double)(y[i] - y_zero) * y_scale);  \
+				const float q = zero + et_rint(inverse * sum);                 \
+				const float above = q >= least && q < 0x1p63f ? q : least;     \
+				to[i] = (type)(int32_t)(above > most ? most : above);          \
+			}                                                                      \
+		}                                                                              \
 	} while (0)
-static bool add_narrow(const struct et_tensor *a, const struct et_tensor *b, const struct et_tensor *out,
-	const struct qparams *pa, const struct qparams *pb, const struct qparams *po)
+static bool add_narrow(const struct et_compute *compute, const struct et_tensor *a, const struct et_tensor *b,
+	const struct et_tensor *out, const struct qparams *pa, const struct qparams *pb, const struct qparams *po)
 {
 	const int64_t few = 1 << 20;
 	bool is_near = pa->zero > -few && pa->zero < few && pb->zero > -few && pb->zero < few &&
 		       po->least >= INT16_MIN && po->most <= INT16_MAX && po->least <= po->most;
 	size_t n = et_tensor_numel(a);
+	struct et_pace pace = { compute };
 	if (!is_near)
 		return false;
 	int32_t x_zero = (int32_t)pa->zero, y_zero = (int32_t)pb->zero;
@@ -387,7 +394,7 @@ static enum et_status run_add(struct et_kernel_ctx *ctx, struct et_evalue *const
 	ET_REQUIRE(ctx, memcmp(a->dim_order, out->dim_order, a->n_dims) == 0, "the output has a different dim order");
 	float inverse = 1 / po.scale;
 	size_t step = et_element_bytes(a);
-	if (add_narrow(a, b, out, &pa, &pb, &po))
+	if (add_narrow(ctx->compute, a, b, out, &pa, &pb, &po))
 		return ET_OK;
 	struct et_pace pace = { ctx->compute };
 	for (size_t i = 0; i < et_tensor_numel(a) && !et_pace_must_stop(&pace, 1); i++) {
@@ -483,27 +490,28 @@ static enum et_status run_embedding(struct et_kernel_ctx *ctx, struct et_evalue 
 	ET_TRY(et_resize(ctx, out, sizes, (size_t)indices->n_dims + 1));
 	uint8_t *to = out->data;
 	struct et_pace pace = { ctx->compute };
-	for (size_t i = 0; i < et_view_numel(&view) && !et_pace_must_stop(&pace, n); i++) {
+	for (size_t i = 0; i < et_view_numel(&view) && !et_pace_must_stop(&pace, 1); i++) {
 		ET_REQUIRE(ctx, local[i] >= 0 && local[i] < weight->sizes[0], "index %lld of %d", (long long)local[i],
 			weight->sizes[0]);
 		const uint8_t *row = (const uint8_t *)weight->data + (size_t)local[i] * (size_t)weight->sizes[1];
 		for (size_t g = 0; g < n_groups; g++, to += n / n_groups * et_element_bytes(out)) {
-			size_t at = (size_t)local[i] * n_groups + g;
+			size_t nth = (size_t)local[i] * n_groups + g;
 			double scale = et_element_get_double((const uint8_t *)scales->data +
-								     at * et_element_bytes(scales),
+								     nth * et_element_bytes(scales),
 				scales->type);
 			double zero = zeros ? et_element_get_double((const uint8_t *)zeros->data +
-									    at * et_element_bytes(zeros),
+									    nth * et_element_bytes(zeros),
 						      zeros->type)
 					    : 0;
 			struct table_part part = { .row = row,
-				.first = g * (n / n_groups),
-				.n = n / n_groups,
 				.bits = bits,
 				.is_signed = weight->type == ET_INT8,
 				.zero = (float)zero,
 				.scale = (float)scale };
-			dequantize_part(&part, out->type, to);
+			for (size_t at = 0; (part.n = et_pace_chunk(&pace, at, n / n_groups)); at += part.n) {
+				part.first = g * (n / n_groups) + at;
+				dequantize_part(&part, out->type, to + at * et_element_bytes(out));
+			}
 		}
 	}
 	return ET_OK;

@@ -69,7 +69,7 @@ FLOATS_OF(int64)
 CAST(bool_to_f32, uint8_t, float, x != 0)
 CAST(bool_to_f64, uint8_t, double, x != 0)
 
-/* Between integers. Types that differ only in the sign have the same bytes, so their entries copy. */
+/* Casts between integers. Types that differ only in the sign have the same bytes, so their entries copy. */
 #define WRAP(from, to) CAST(from##_to_##to, from##_t, to##_t, x)
 #define TRUTH(from)    CAST(from##_to_bool, from##_t, uint8_t, x != 0)
 WRAP(uint8, int8)
