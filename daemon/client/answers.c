@@ -416,8 +416,8 @@ static bool list_warnings(const struct asker *asker, struct et_pool *pool, struc
 		status->n_warnings++;
 	for (const struct et_list_node *node = models->next; node != models; node = node->next) {
 		const struct inf_model *m = ET_CONTAINER_OF(node, const struct inf_model, node);
-		const char *note =
-			inf_model_is_loaded(m) && m->is_newest && sees_model(asker, m) ? note_of(m, pool) : "";
+		const char *note = inf_model_is_loaded(m) && m->is_newest && sees_model(asker, m) ? note_of(m, pool)
+												  : "";
 		if (note[0] && (warnings[status->n_warnings] = text(pool, "model %s: %s", m->model, note)))
 			status->n_warnings++;
 	}

@@ -295,7 +295,7 @@ static void note_status(struct inferd_binding *b, int status, void *userdata)
 
 enum { N_QUICK = 300 };
 
-/* Have so many short runs that the loop thread would begin the next one itself, were it not a client's program. */
+/* Have so many short runs that the loop thread would begin the next one itself, were this not a client's program. */
 static struct inferd_binding *bind_quick(struct inferd *client)
 {
 	struct inferd_binding *b = bind_own(client, e2e_program_moody);
@@ -342,8 +342,8 @@ static void test_moody(void **state)
 	end();
 }
 
-/* The process stops answering just when a run begins, or ends: others are served all the same. So they are when the next
- * run first needs an instance of the process and to show it memory. */
+/* The process stops answering just when a run begins, or ends: others are served all the same. So they are when the
+ * next run first needs an instance of the process and to show it memory. */
 static void test_stopped(void **state)
 {
 	int status = 1, second = 1;

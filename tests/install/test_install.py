@@ -6,7 +6,8 @@
 
 Installs into an empty folder, checks each file that users rely on and that no internal
 header is installed, then compiles and links a client with nothing but the flags that
-pkg-config has for the installed tree.
+pkg-config has for the installed tree. A second installation and `ninja uninstall` must keep
+an edited configuration.
 """
 
 import glob
@@ -26,7 +27,8 @@ WANTED = {
     "the pkg-config file": "**/pkgconfig/inferd.pc",
     "the service": "**/systemd/system/inferd.service",
     "the socket": "**/systemd/system/inferd.socket",
-    "the documented configuration": "**/etc/inferd/inferd.conf",
+    "the configuration": "**/etc/inferd/inferd.conf",
+    "the documented configuration": "**/share/inferd/inferd.conf",
     "the administrators' socket": "**/systemd/system/inferd-manager.socket",
     "the user": "**/sysusers.d/inferd.conf",
     "the folders": "**/tmpfiles.d/inferd.conf",
@@ -58,11 +60,7 @@ def main():
     build, cc = sys.argv[1], sys.argv[2:]
     wrong = []
     with tempfile.TemporaryDirectory() as destination:
-        r = subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--destdir", destination],
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-        if r.returncode:
-            print(r.stdout)
-            return 1
+        install(build, destination)
         found = {}
         for what, pattern in WANTED.items():
             hits = [p for p in glob.glob(os.path.join(destination, pattern), recursive=True)
@@ -86,6 +84,8 @@ def main():
                             wrong.append(f"{what} starts {program}, which is not installed")
         if found["the pkg-config file"]:
             wrong += try_client(destination, os.path.dirname(found["the pkg-config file"][0]), cc)
+        if found["the configuration"]:
+            wrong += try_again(build, destination, found["the configuration"][0])
         if wrong:
             print("installed:")
             for path in files_below(destination):
@@ -93,6 +93,37 @@ def main():
     for line in wrong:
         print(line)
     return 1 if wrong else 0
+
+
+def run(argv, **options):
+    r = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options)
+    if r.returncode:
+        sys.exit(f"{' '.join(argv)}: {r.stdout}")
+
+
+def install(build, destination):
+    run(["meson", "install", "-C", build, "--no-rebuild", "--destdir", destination])
+
+
+def try_again(build, destination, config):
+    """Install over an edited configuration, then uninstall; both must keep it."""
+    if not os.path.isdir(config + ".d"):
+        return ["there is no folder inferd.conf.d"]
+    with open(config, "w", encoding="utf-8") as f:
+        f.write("# edited\n")
+    wrong = []
+    install(build, destination)
+    for what in ("a second installation", "uninstalling"):
+        if what == "uninstalling":
+            run(["ninja", "-C", build, "uninstall"], env=dict(os.environ, DESTDIR=destination))
+        if not os.path.exists(config):
+            wrong.append(f"{what} deleted the edited configuration")
+            continue
+        with open(config, encoding="utf-8") as f:
+            if f.read() != "# edited\n":
+                wrong.append(f"{what} replaced the edited configuration")
+    left = [p for p in files_below(destination) if p != config and not os.path.basename(p).startswith("client")]
+    return wrong + [f"uninstalling left {p}" for p in left]
 
 
 def try_client(destination, pc_folder, cc):

@@ -50,6 +50,25 @@ check "proc, sys and dev are mounted" $?
 "$tool" >/dev/null 2>&1
 same "the status without a command is 2" 2 $?
 
+# A booted container. That it ends is shown by its cgroups, which cannot be deleted while a process is in them.
+"$tool" --boot true </dev/null 2>"$scratch/said"
+case $? in
+0)
+	same "--boot runs a command beside systemd, in the checkout" "systemd $top in" \
+		"$(cd "$top" && echo in | "$tool" --boot sh -c 'echo "$(cat /proc/1/comm) $PWD $(cat)"')"
+	"$tool" --boot sh -c "touch '$top/written' 2>/dev/null; touch /etc/written && exit 6"
+	same "its status is the command's" 6 $?
+	[ ! -e "$top/written" ] && [ ! -e "$("$tool" --path)/etc/written" ]
+	check "what it writes is gone" $?
+	same "it leaves no cgroup" "" "$(find /sys/fs/cgroup -type d -name "inferd-boot-*" 2>/dev/null)"
+	setpriv --bounding-set -sys_admin "$tool" --boot true >"$scratch/said" 2>&1 </dev/null
+	same "its status without namespaces is 77" 77 $?
+	grep -q "no container can be booted here" "$scratch/said"
+	check "and a sentence says so" $? ;;
+77) echo "skip --boot: $(cat "$scratch/said")" ;;
+*) cat "$scratch/said"; check "--boot runs a command" 1 ;;
+esac
+
 # The archives of a host's apt sources, in each format.
 mkdir -p "$scratch/apt/sources.list.d"
 cat >"$scratch/apt/sources.list" <<'EOF'

@@ -1,0 +1,302 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Test inferd's packages in a booted Debian 13: tools/debian13 --boot test_boot.py FOLDER
+
+FOLDER has the packages, and in upgrade/ the same ones with a higher version. Each case is one line, `ok NAME` or
+`not ok NAME: WHY`; a case builds on those before it. The container is thrown away afterwards, so nothing is undone.
+"""
+
+import glob
+import json
+import os
+import pwd
+import re
+import select
+import shutil
+import subprocess
+import sys
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+MODEL = "efficientnet_lite0"
+MODEL_FILE = os.path.join(TOP, "tests/models/efficientnet_lite0_int8.pte")
+BUNDLED = os.path.join(TOP, "tests/models/small/gelu_xnnpack.bpte")
+CONFIG = "/etc/inferd/inferd.conf"
+EXTRA = "/etc/inferd/inferd.conf.d/test.conf"
+PACKAGES = ["inferd", "inferctl", "libinferd0", "libinferd-dev"]
+EXPOSURE_TENTHS = 15
+PATIENCE_S = 60  # for an event that comes in a second; only a hang takes so long
+
+
+class Wrong(Exception):
+    """What a case found."""
+
+
+def call(*argv, user=None, expect=0):
+    """Run a command, as @user (None: root). Its output; Wrong unless its status is @expect (None: any but 0)."""
+    argv = (["runuser", "-u", user, "--"] if user else []) + list(argv)
+    env = dict(os.environ, DEBIAN_FRONTEND="noninteractive", LC_ALL="C.UTF-8")
+    r = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                       timeout=300, cwd="/", check=False)
+    if (r.returncode != expect) if expect is not None else r.returncode == 0:
+        raise Wrong(f"`{' '.join(argv)}` ended with {r.returncode}:\n{r.stdout.strip()}")
+    return r.stdout
+
+
+def check(condition, what):
+    if not condition:
+        raise Wrong(what)
+
+
+def show(name, unit="inferd.service"):
+    return call("systemctl", "show", "--value", "--property", name, unit).strip()
+
+
+def apt(*arguments):
+    # dpkg asks nothing and keeps changed configuration; the container has no network.
+    return call("apt-get", "-qq", "-y", "--no-install-recommends", "-o", "Dpkg::Options::=--force-confold",
+                "-o", "Dpkg::Use-Pty=0", "--allow-downgrades", *arguments)
+
+
+def package_files(folder, names):
+    return [glob.glob(os.path.join(folder, name + "_*.deb"))[0] for name in names]
+
+
+class Journal:
+    """The journal of the service from now on."""
+
+    def __init__(self):
+        cursor = re.search(r"cursor: (.*)", call("journalctl", "-n1", "--show-cursor")).group(1)
+        self.process = subprocess.Popen(["journalctl", "--follow", "-u", "inferd.service", "-o", "cat", "--after-cursor", cursor],
+                                        stdout=subprocess.PIPE)
+        self.text = ""
+
+    def wait_for(self, pattern):
+        deadline = time.monotonic() + PATIENCE_S
+        while not re.search(pattern, self.text):
+            ready, _, _ = select.select([self.process.stdout], [], [], max(0, deadline - time.monotonic()))
+            if not ready:
+                raise Wrong(f"the journal does not say '{pattern}':\n{self.text}")
+            self.text += os.read(self.process.stdout.fileno(), 65536).decode()
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+# --- the cases, in order --------------------------------------------------------------------------------------------------
+
+
+def installs(folder):
+    apt("install", *package_files(folder, PACKAGES))
+    check(pwd.getpwnam("inferd").pw_uid, "there is no user inferd")
+    for unit in ("inferd.socket", "inferd-manager.socket", "inferd.service"):
+        check(show("ActiveState", unit) == "active" and show("UnitFileState", unit) == "enabled", f"{unit} is not active and enabled")
+    check(os.stat("/run/inferd/inferd-manager.sock").st_mode & 0o777 == 0o660, "everybody may use the manager socket")
+    call("inferd", "--check")
+
+
+def starts_for_an_ordinary_user(_):
+    call("systemctl", "stop", "inferd.service")
+    check(show("ActiveState") == "inactive", "the service did not stop")
+    call("useradd", "--create-home", "app")
+    call("install", "-D", "-m644", MODEL_FILE, f"/var/lib/inferd/models/{MODEL}/1/model.pte")
+    check(MODEL in call("inferctl", "models", user="app"), "the model is not listed")
+    check(show("ActiveState") == "active", "a connection did not start the service")
+
+
+def is_ready_when_systemctl_returns(_):
+    call("systemctl", "restart", "inferd.service")
+    check(show("SubState") == "running" and show("NotifyAccess") == "main", "the service does not run")
+    check(show("StatusText"), "the daemon tells no status")
+    check(show("ExecMainPID") == show("MainPID") != "0", "there is no main process")
+
+
+def computes_exactly_in_the_sandbox(_):
+    """XNNPACK's kernels, the cache, and the copies of models work under MemoryDenyWriteExecute and without devices."""
+    write("/tmp/zeros.raw", "\0" * (4 * 3 * 224 * 224))
+    os.chmod("/tmp/zeros.raw", 0o644)
+    call("inferctl", "infer", MODEL, "-i", "/tmp/zeros.raw", "-o", "/tmp/served.npy")
+    call("inferctl", "infer", "--local", MODEL_FILE, "-i", "/tmp/zeros.raw", "-o", "/tmp/local.npy")
+    call("cmp", "/tmp/served.npy", "/tmp/local.npy")
+    call("inferctl", "bench", MODEL, "-n", "20", "-c", "2", user="app")
+    # Memory that everybody may pass to the daemon, and a program of the user's own in a process of the user's.
+    check("1 passed, 0 failed, 0 skipped" in call("inferctl", "verify", BUNDLED, user="app"), "a user's own program does not run")
+    # A tool that is killed for a denied call would be in the journal.
+    check("SIGSYS" not in call("journalctl", "-u", "inferd.service"), "a system call killed the daemon")
+
+
+def restarts_after_the_watchdog(_):
+    write("/run/systemd/system/inferd.service.d/test.conf", "[Service]\nWatchdogSec=1s\n")
+    call("systemctl", "daemon-reload")
+    call("systemctl", "restart", "inferd.service")
+    before = show("MainPID")
+    journal = Journal()
+    try:
+        os.kill(int(before), 19)  # SIGSTOP: nobody feeds the watchdog
+        journal.wait_for("Watchdog timeout")
+        journal.wait_for("Started inferd.service")
+    finally:
+        journal.close()
+    check(show("NRestarts") == "1" and show("MainPID") != before, "the service was not restarted")
+    check(MODEL in call("inferctl", "models", user="app"), "the service does not answer afterwards")
+    os.unlink("/run/systemd/system/inferd.service.d/test.conf")
+    call("systemctl", "daemon-reload")
+    call("systemctl", "restart", "inferd.service")
+
+
+def limit_of_connections():
+    users = json.loads(call("inferctl", "--json", "status"))["users"]
+    return users[0]["limits"]["connections"]["limit"]
+
+
+def reloads(_):
+    before = show("MainPID")
+    write(EXTRA, "[limits]\nconnections = 77\n")
+    call("systemctl", "reload", "inferd.service")
+    check(limit_of_connections() == 77, f"the limit is {limit_of_connections()}, not 77")
+    check(show("MainPID") == before, "the reload started another process")
+
+
+def refuses_a_faulty_reload(_):
+    before = show("MainPID")
+    write(EXTRA, "[limits]\nconnections = many\n")
+    said = call("systemctl", "reload", "inferd.service", expect=None)
+    check("failed" in said.lower(), f"systemctl says: {said}")
+    check(EXTRA in call("inferd", "--check", expect=1), "--check does not name the file")
+    check(show("ActiveState") == "active" and show("MainPID") == before, "the service did not go on")
+    check(limit_of_connections() == 77, "the former limit does not hold any more")
+
+
+def refuses_users_outside_the_group(_):
+    call("useradd", "--groups", "inferd", "keeper")
+    said = call("inferctl", "load", MODEL, user="app", expect=1)
+    check("ermission denied" in said or "manager" in said, f"the reason is missing: {said}")
+    call("inferctl", "load", MODEL, user="keeper")
+
+
+def is_sandboxed(_):
+    """What a process sees in a copy of the unit that runs a probe instead of the daemon."""
+    with open("/usr/lib/systemd/system/inferd.service", encoding="utf-8") as f:
+        unit = f.read()
+    unit = re.sub(r"(?m)^(Requires|Wants|After|ExecReload|WatchdogSec|Restart|Also|WantedBy)=.*\n", "", unit)
+    unit = re.sub(r"(?m)^Type=.*", "Type=oneshot\nStandardOutput=truncate:/run/probe.json", unit)
+    # The real path, because ProtectHome may hide the checkout.
+    call("install", "-m644", os.path.join(TOP, "tests/boot/probe.py"), "/usr/share/probe.py")
+    unit, n = re.subn(r"(?m)^ExecStart=.*", "ExecStart=/usr/bin/python3 -B /usr/share/probe.py", unit)
+    check(n == 1, "the unit has no ExecStart=")
+    write("/run/systemd/system/probe.service", unit)
+    call("systemctl", "daemon-reload")
+    call("systemctl", "start", "probe.service")
+    with open("/run/probe.json", encoding="utf-8") as f:
+        seen = json.load(f)
+    refused = ("EACCES", "EPERM", "EROFS")
+    wrong = [what for what in ("home", "shadow", "executable memory", "write /usr", "write models")
+             if seen[what] not in refused]
+    check(not wrong, f"not refused: {wrong} of {seen}")
+    check(seen["network"] == "EAFNOSUPPORT", f"a socket of the network: {seen['network']}")
+    check(seen["no new privileges"] == "1" and int(seen["capabilities"], 16) == 0 and seen["user"] != 0, f"privileges: {seen}")
+    check(set(seen["devices"]) <= {"null", "zero", "full", "random", "urandom", "tty"}, f"devices: {seen['devices']}")
+    # No namespace is allowed. A container that was started in a chroot, as here, could make none in any case.
+    check(show("RestrictNamespaces") == "yes", f"namespaces: {show('RestrictNamespaces')}")
+    check(seen["write cache"] == "done", "the cache is not writable, so this probe proves nothing")
+
+
+def is_not_exposed(_):
+    call("systemd-analyze", "security", "--no-pager", f"--threshold={EXPOSURE_TENTHS}", "inferd.service")
+
+
+def openvino_brings_its_drop_in(folder):
+    check(show("MemoryDenyWriteExecute") == "yes", "the base unit allows writable code")
+    before = show("MainPID")
+    apt("install", *package_files(folder, ["inferd-openvino"]))
+    check(show("MemoryDenyWriteExecute") == "no" and show("MainPID") != before, "the service does not run with the drop-in")
+    check("openvino" in call("inferctl", "status"), "the daemon does not know the backend")
+    apt("purge", "inferd-openvino")
+    check(show("MemoryDenyWriteExecute") == "yes" and show("ActiveState") == "active", "the drop-in stays")
+
+
+def passes_autopkgtest(folder):
+    """debian/tests: a stranger's program, built with libinferd-dev alone, as an ordinary user."""
+    for part in ("debian", "clients/examples", "tests/models/small"):
+        shutil.copytree(os.path.join(TOP, part), os.path.join("/tmp/tree", part))
+    if os.path.exists("/etc/apt/sources.list"):
+        os.unlink("/etc/apt/sources.list")  # there is no network
+    # The whole container is for this test, which autopkgtest cannot know.
+    call("autopkgtest", "--ignore-restrictions=isolation-container", "-B", *package_files(folder, PACKAGES), "/tmp/tree/", "--",
+         "null")
+
+
+def reinstalls_and_keeps_a_changed_file(folder):
+    with open(CONFIG, "a", encoding="utf-8") as f:
+        f.write("# changed by the administrator\n")
+    apt("install", "--reinstall", *package_files(folder, PACKAGES))
+    with open(CONFIG, encoding="utf-8") as f:
+        check(f.read().endswith("# changed by the administrator\n"), "the changed file was replaced")
+
+
+def upgrades_and_restarts(folder):
+    before, socket = show("MainPID"), show("InvocationID", "inferd.socket")
+    apt("install", *package_files(os.path.join(folder, "upgrade"), PACKAGES))
+    check(show("MainPID") not in (before, "0"), "the service was not restarted")
+    check(show("InvocationID", "inferd.socket") == socket, "the socket was restarted: clients would fail meanwhile")
+    call("inferctl", "bench", MODEL, "-n", "5", user="app")
+    with open(CONFIG, encoding="utf-8") as f:
+        check(f.read().endswith("# changed by the administrator\n"), "the changed file was replaced")
+
+
+def stops_for_good(_):
+    call("systemctl", "disable", "--now", "inferd.socket", "inferd-manager.socket", "inferd.service")
+    call("inferctl", "models", user="app", expect=1)
+    check(show("ActiveState") == "inactive", "a client started the service again")
+
+
+def purge_leaves_nothing(_):
+    apt("purge", *PACKAGES)
+    call("systemctl", "daemon-reload")
+    left = call("find", "/", "-xdev", "(", "-path", os.path.dirname(TOP), "-o", "-path", "/tmp", ")", "-prune", "-o", "-iname", "*inferd*",
+                "-print", "-o", "-iname", "inferctl*", "-print").split()
+    check(not left, f"left behind: {left}")
+    check("inferd" not in [u.pw_name for u in pwd.getpwall()], "the user stays")
+    check("inferd" not in call("getent", "group"), "the group stays")
+    units = call("systemctl", "list-units", "--all", "--plain", "--no-legend", "inferd*").split()
+    check(not units, f"units: {units}")
+    check(not os.path.exists("/run/inferd"), "/run/inferd stays")
+
+
+CASES = [installs, starts_for_an_ordinary_user, is_ready_when_systemctl_returns, computes_exactly_in_the_sandbox,
+         restarts_after_the_watchdog, reloads, refuses_a_faulty_reload, refuses_users_outside_the_group, is_sandboxed,
+         is_not_exposed, openvino_brings_its_drop_in, passes_autopkgtest, reinstalls_and_keeps_a_changed_file,
+         upgrades_and_restarts, stops_for_good, purge_leaves_nothing]
+
+
+def main():
+    failed = 0
+    for case in CASES:
+        name = case.__name__.replace("_", " ")
+        # systemd would refuse the sixth start within ten seconds; the file of a case that failed would disturb the next.
+        subprocess.run(["systemctl", "reset-failed", "inferd.service"], stderr=subprocess.DEVNULL, check=False)
+        if os.path.exists(EXTRA):
+            os.unlink(EXTRA)
+        try:
+            case(sys.argv[1])
+            print("ok", name, flush=True)
+        except (Wrong, subprocess.TimeoutExpired, OSError, KeyError, LookupError) as e:
+            print(f"not ok {name}: {e or repr(e)}", flush=True)
+            failed += 1
+            if case is installs:
+                break
+    if failed:
+        print(call("journalctl", "-u", "inferd.service", "-n", "60", "--no-pager"))
+    print(f"{len(CASES)} cases, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
