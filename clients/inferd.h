@@ -29,7 +29,9 @@
  * connections.
  *
  * Blocking: inferd_infer and inferd_wait block until the daemon answers, and so does each call that opens, makes,
- * imports, binds or resets something. All others return at once.
+ * imports, binds or resets something. All others return at once. A timeout limits how long a call blocks, also if the
+ * daemon does not answer at all; it may be exceeded by 10 ms. For an event loop, calls that open or bind return at once
+ * if their options have a callback.
  *
  * Answers: functions that return int return 0 or more on success. On failure they return a negated enum inferd_status,
  * inferd_error has a sentence for people, and *ret keeps its old value (except for inferd_open and inferd_open_with).
@@ -64,7 +66,7 @@ enum inferd_status {
 	INFERD_UNAVAILABLE = 14,        /* the daemon shuts down, or the model was unloaded: open the Method again */
 	INFERD_BUSY = 32,               /* a request is in flight on this binding, or the Method is being reset */
 	INFERD_MISSED_DEADLINE = 33,    /* the request's timeout passed before it ended */
-	INFERD_STATE_LOST = 34,         /* an earlier request was cut short: reset the Method */
+	INFERD_STATE_LOST = 34,         /* a request was cut short, or the daemon restarted: reset the Method */
 	INFERD_BACKEND_CRASHED = 35,    /* the process of the backend died; the daemon starts it again */
 	INFERD_DISCONNECTED = 64,       /* the daemon does not run, or closed the connection: open another one */
 };
@@ -82,8 +84,10 @@ struct inferd_binding;
  * On failure *ret is set, too, so that inferd_error(*ret) can say why; then close it with inferd_close. If memory ran
  * out, *ret is NULL.
  * Answers: INFERD_DISCONNECTED (no daemon listens there), INFERD_PERMISSION_DENIED, INFERD_RESOURCE_EXHAUSTED,
- * INFERD_FAILED_PRECONDITION (the daemon speaks another protocol version). */
+ * INFERD_FAILED_PRECONDITION (the daemon and the library have no version of the protocol in common). */
 INFERD_API int inferd_open(struct inferd **ret, const char *socket);
+/* As inferd_done_fn below: the callback may free objects, but not close the connection. */
+typedef void (*inferd_opened_fn)(struct inferd *d, int status, void *userdata);
 struct inferd_open_options {
 	size_t struct_size;      /* sizeof(struct inferd_open_options) */
 	const char *socket;      /* as for inferd_open */
@@ -92,6 +96,15 @@ struct inferd_open_options {
 	 * user's whole weight in inferd.conf, and larger values count as that weight. Only a user whose weight is
 	 * above 1 can give one connection less than another. */
 	uint32_t weight;
+	/* For how long, in milliseconds, the library tries to connect again when the connection is lost. 0: it does
+	 * not. See "when the daemon restarts" below. */
+	uint32_t reconnect_ms;
+	uint64_t timeout_us; /* for the whole call; 0: none. INFERD_MISSED_DEADLINE when it has passed */
+	/* NULL: the call blocks. Otherwise it returns at once, 0 with *ret set, and inferd_dispatch or inferd_wait
+	 * calls @opened when the daemon has answered: @status is 0, or negative as of inferd_open. Until then only
+	 * inferd_get_fd, inferd_dispatch, inferd_wait and inferd_close may be called. */
+	inferd_opened_fn opened;
+	void *userdata;
 };
 /* The same as inferd_open, with options. */
 INFERD_API int inferd_open_with(struct inferd **ret, const struct inferd_open_options *options);
@@ -102,8 +115,30 @@ INFERD_API void inferd_close(struct inferd *d);
  * the connection. @d may be NULL, which is what inferd_open leaves when memory runs out. */
 INFERD_API const char *inferd_error(const struct inferd *d);
 
+/* When the daemon restarts. With reconnect_ms the library connects again by itself: when the daemon was restarted, was
+ * killed or has crashed. It restores Methods (as they were asked for), regions, bindings, shapes and numbers. All
+ * pointers stay valid, and inferd_get_fd stays the same descriptor. Meanwhile calls block, or wait if they have a
+ * callback, within their timeouts.
+ *
+ * A request that waited or ran is sent again if its Method has no state and no output lies on an input: the application
+ * only sees that it took longer. Any other request ends with INFERD_DISCONNECTED. A stateful Method that had run
+ * answers INFERD_STATE_LOST until inferd_method_reset. If the newest version of a model now has other inputs or
+ * outputs, requests on its Methods end with INFERD_FAILED_PRECONDITION: open the Method again. If a Method cannot be
+ * restored for another reason (the model is gone, a limit is lower), requests end with that status, and each next
+ * request tries again.
+ *
+ * After reconnect_ms without a daemon everything ends with INFERD_DISCONNECTED, for good. The first connection is tried
+ * once only. The library notices a lost connection when the application calls it, so the time begins then at the
+ * latest.
+ *
+ * Connecting to a socket of systemd starts the daemon. Connecting again does not: the library waits until a daemon
+ * runs, so it does not start one that an administrator has stopped. Other programs may, as long as systemd listens;
+ * to stop the daemon for good:
+ *     systemctl stop inferd.socket inferd-manager.socket inferd.service */
+
 /* ---- Methods ---- */
 
+typedef void (*inferd_method_opened_fn)(struct inferd_method *m, int status, void *userdata);
 struct inferd_method_options {
 	size_t struct_size;  /* sizeof(struct inferd_method_options) */
 	const char *version; /* of the model; NULL: the newest. NULL for inferd_method_open_fd */
@@ -121,6 +156,12 @@ struct inferd_method_options {
 	 * ExecuTorch exported with `share_mutable_buffers`. A prefill and a decode step share their caches like this.
 	 * @model may then be NULL. */
 	const struct inferd_method *share_with;
+	uint64_t timeout_us; /* for the whole call; 0: none. INFERD_MISSED_DEADLINE when it has passed */
+	/* NULL: the call blocks. Otherwise it returns at once, 0 with *ret set, and inferd_dispatch or inferd_wait
+	 * calls @opened when the daemon has answered: @status is 0, or negative as of inferd_method_open. Until then
+	 * only inferd_method_close may be called for the Method; after a failure, that is what frees it. */
+	inferd_method_opened_fn opened;
+	void *userdata;
 };
 
 /* Open a method of @model, which the daemon serves from its repository. The daemon loads the model now if no other
@@ -229,6 +270,21 @@ struct inferd_slot {
  * for such an output. */
 INFERD_API int inferd_bind_slots(struct inferd_method *m, struct inferd_binding **ret, const struct inferd_slot *inputs,
 	const struct inferd_slot *outputs);
+typedef void (*inferd_bound_fn)(struct inferd_binding *b, int status, void *userdata);
+struct inferd_bind_options {
+	size_t struct_size; /* sizeof(struct inferd_bind_options) */
+	/* As for inferd_bind_slots. Both NULL: one new region, as for inferd_bind. */
+	const struct inferd_slot *inputs, *outputs;
+	uint64_t timeout_us; /* for the whole call; 0: none. INFERD_MISSED_DEADLINE when it has passed */
+	/* NULL: the call blocks. Otherwise it returns at once, 0 with *ret set, and inferd_dispatch or inferd_wait
+	 * calls @bound when the daemon has answered: @status is 0, or negative. Until then only inferd_unbind may be
+	 * called for the binding; after a failure, that is what frees it. */
+	inferd_bound_fn bound;
+	void *userdata;
+};
+/* The same as inferd_bind or inferd_bind_slots, with options. */
+INFERD_API int inferd_bind_with(struct inferd_method *m, struct inferd_binding **ret,
+	const struct inferd_bind_options *options);
 /* Free the binding. A request in flight is cancelled and ends without a callback. */
 INFERD_API void inferd_unbind(struct inferd_binding *b);
 
@@ -278,8 +334,15 @@ enum inferd_priority {
 struct inferd_request_options {
 	size_t struct_size; /* sizeof(struct inferd_request_options) */
 	enum inferd_priority priority;
-	/* Microseconds from the request's arrival at the daemon. If the request has not ended by then, it ends with
-	 * INFERD_MISSED_DEADLINE. 0: no limit. */
+	/* Microseconds from the call. If the request has not ended by then, it ends with INFERD_MISSED_DEADLINE, at
+	 * most 10 ms later and whatever the daemon does. 0: no limit.
+	 *
+	 * If the daemon had not answered, it may go on with the request for a while, read its inputs and write its
+	 * outputs. The memory stays valid: the library and the daemon keep it mapped. The application may write new
+	 * inputs at once, and a next request on the binding waits until the daemon is done with this one, so its
+	 * answer is right. But do not use memory that holds these outputs for anything else (another binding, a frame
+	 * of a camera) before a next request on the binding has ended with another status, or the connection is
+	 * closed. */
 	uint64_t timeout_us;
 	bool profile; /* measure each part of the request: see inferd_last_profile */
 };
@@ -321,7 +384,7 @@ INFERD_API int inferd_get_fd(const struct inferd *d);
 INFERD_API int inferd_dispatch(struct inferd *d);
 /* Block until something arrives, then dispatch; returns what inferd_dispatch returns, so 0 after @timeout_ms
  * milliseconds or after a signal. @timeout_ms -1 waits without limit: without a request in flight, only the end of
- * the daemon ends that wait. */
+ * the daemon ends that wait. It may also return 0 earlier, since timeouts and connecting again have their times. */
 INFERD_API int inferd_wait(struct inferd *d, int timeout_ms);
 
 #ifdef __cplusplus

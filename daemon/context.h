@@ -65,8 +65,9 @@ struct inf_context {
 	uint32_t n_sessions;
 	uint64_t n_sessions_made;
 	uint64_t started_ns;
-	uint32_t n_cores; /* that this process may use */
-	bool is_draining; /* no new clients and requests */
+	uint32_t n_cores;          /* that this process may use */
+	bool has_presence;         /* it holds the presence lock of the applications' socket while it is not draining */
+	_Atomic(bool) is_draining; /* no new clients and requests; any thread */
 	struct inf_dead_queue dead_queues[INF_QUEUES_MAX];
 	uint32_t n_dead_queues; /* that no plug-in's process holds up: the daemon asks to be restarted */
 	char reload_note[800];  /* what the last reload left to do; empty: nothing */
@@ -81,6 +82,13 @@ struct inf_context {
 	_Atomic(uint32_t) n_unanswered; /* requests from their submission until their reply is sent */
 	_Atomic(uint64_t) n_requests, n_failed, copied_bytes;
 };
+
+/* Whether a refusal with @status is due to the end of this daemon alone, so that the next daemon may take the request.
+ * Any thread. */
+static inline bool inf_context_ends(const struct inf_context *context, enum inf_status status)
+{
+	return status == INF_UNAVAILABLE && atomic_load_explicit(&context->is_draining, memory_order_relaxed);
+}
 
 /* Count a request that was answered. Any thread. */
 static inline void inf_context_count(struct inf_context *context, bool is_success, uint64_t copied_bytes)

@@ -484,21 +484,31 @@ static int address_of(struct sockaddr_un *ret_address, const char *path)
 	return 0;
 }
 
-int inf_channel_connect(const char *path)
+static int connect_to(const char *path, bool waits)
 {
 	struct sockaddr_un address;
 	int rc = address_of(&address, path);
 	if (rc)
 		return rc;
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | (waits ? 0 : SOCK_NONBLOCK), 0);
 	if (fd < 0)
 		return -errno;
-	if (connect(fd, (struct sockaddr *)&address, sizeof address) < 0) {
+	if (connect(fd, (struct sockaddr *)&address, sizeof address) < 0 || (!waits && fcntl(fd, F_SETFL, 0) < 0)) {
 		rc = -errno;
 		close(fd);
 		return rc;
 	}
 	return fd;
+}
+
+int inf_channel_connect(const char *path)
+{
+	return connect_to(path, true);
+}
+
+int inf_channel_connect_now(const char *path)
+{
+	return connect_to(path, false);
 }
 
 /* Remove the socket of a daemon that no longer runs. 0, or negative errno. */

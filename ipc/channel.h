@@ -127,5 +127,7 @@ int inf_channel_listen(const char *path, mode_t mode);
 int inf_channel_accept(int listener);
 /* Connect. Returns the socket, or negative errno. May wait while the daemon's backlog is full. */
 int inf_channel_connect(const char *path);
+/* The same, but never wait: -EAGAIN if the daemon's backlog is full. */
+int inf_channel_connect_now(const char *path);
 
 #endif

@@ -35,6 +35,13 @@ SAME(INF_REPLY_ATTACHED, INFERD__WIRE__REPLY__BODY_ATTACHED);
 SAME(INF_BACKEND_CRASHED, INFERD__WIRE__STATUS__BACKEND_CRASHED);
 SAME(INF_IDLE, INFERD__WIRE__PRIORITY__IDLE);
 
+uint32_t inf_protocol_choose(const struct inf_hello *hello)
+{
+	uint32_t oldest = hello->oldest_protocol ? hello->oldest_protocol : hello->protocol;
+	uint32_t newest = hello->protocol < INF_PROTOCOL ? hello->protocol : INF_PROTOCOL;
+	return newest >= oldest && newest >= INF_PROTOCOL_OLDEST ? newest : 0;
+}
+
 const char *inf_status_text(int status)
 {
 	switch ((enum inf_status)status) {
@@ -297,6 +304,7 @@ static int reply_decode(struct inf_reply *ret_reply, const void *bytes, size_t n
 	ret_reply->id = message->id;
 	ret_reply->kind = INF_REPLY_NONE;
 	ret_reply->status = inf_status_text((int)message->status) ? (enum inf_status)message->status : INF_UNKNOWN;
+	ret_reply->shutting_down = message->shutting_down;
 	ret_reply->error = string_decode(message->error, INF_MAX_TEXT);
 	if (!ret_reply->error) {
 		et_fail(coding->diag, ET_E_INVALID_ARGUMENT, "Reply.error: %s", bad_string);
@@ -544,6 +552,7 @@ int inf_message_encode_reply(const struct inf_reply *reply, void *packet, size_t
 	inferd__wire__reply__init(&message);
 	message.id = reply->id;
 	message.status = (Inferd__Wire__Status)reply->status;
+	message.shutting_down = reply->shutting_down;
 	message.error = (char *)string_mended(codec, reply->error, INF_MAX_TEXT);
 	if (!message.error)
 		return -ENOMEM;

@@ -19,7 +19,8 @@
 #include <stdint.h>
 
 enum {
-	INF_PROTOCOL = 1,
+	INF_PROTOCOL = 1,        /* the newest version that this code speaks */
+	INF_PROTOCOL_OLDEST = 1, /* and the oldest */
 	INF_MAX_PACKET = 64 * 1024,
 	INF_MAX_PACKET_FDS = 16,
 	INF_MAX_DIMS = 16,
@@ -69,6 +70,7 @@ struct inf_hello {
 	uint32_t protocol;
 	const char *client_name;
 	uint32_t weight;
+	uint32_t oldest_protocol;
 };
 struct inf_hello_reply {
 	uint32_t protocol;
@@ -77,6 +79,7 @@ struct inf_hello_reply {
 	uint32_t max_requests_in_flight;
 	uint32_t tensor_alignment;
 	uint32_t weight;
+	bool has_presence;
 };
 struct inf_server_metadata {
 	const char *name;
@@ -495,6 +498,7 @@ struct inf_reply {
 	uint64_t id;
 	enum inf_status status; /* a number that this version does not know becomes INF_UNKNOWN */
 	const char *error;
+	bool shutting_down;
 	enum inf_reply_kind kind;
 	union {
 		struct inf_hello_reply hello;
@@ -512,6 +516,9 @@ struct inf_reply {
 		struct inf_attached attached;
 	};
 };
+
+/* The version of the protocol that both ends speak: the newest one in both ranges. 0: there is none. */
+uint32_t inf_protocol_choose(const struct inf_hello *hello);
 
 /* ---- coding ---- */
 

@@ -81,6 +81,7 @@ static const struct field hello_fields[] = {
 	NUMBER(protocol),
 	STRING(client_name, INF_MAX_NAME),
 	NUMBER(weight),
+	NUMBER(oldest_protocol),
 };
 SHAPE(hello, hello);
 #undef OURS
@@ -95,6 +96,7 @@ static const struct field hello_reply_fields[] = {
 	NUMBER(max_requests_in_flight),
 	NUMBER(tensor_alignment),
 	NUMBER(weight),
+	BOOL(has_presence),
 };
 SHAPE(hello_reply, hello_reply);
 #undef OURS

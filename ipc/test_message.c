@@ -146,12 +146,36 @@ static const struct inf_slot slots[] = {
 	{ 0 },
 };
 
+/* Whoever speaks more versions: the newest one in common. */
+static void protocols_are_chosen(void **state)
+{
+	static const struct {
+		uint32_t oldest, newest, chosen;
+	} cases[] = {
+		{ 0, INF_PROTOCOL, INF_PROTOCOL }, /* a library that does not know the field */
+		{ INF_PROTOCOL_OLDEST, INF_PROTOCOL, INF_PROTOCOL },
+		{ INF_PROTOCOL, INF_PROTOCOL + 5, INF_PROTOCOL },
+		{ INF_PROTOCOL + 1, INF_PROTOCOL + 5, 0 },
+		{ 0, INF_PROTOCOL + 1, 0 },
+		{ 0, INF_PROTOCOL_OLDEST - 1, 0 },
+		{ 7, INF_PROTOCOL, 0 }, /* nonsense */
+		{ UINT32_MAX, UINT32_MAX, 0 },
+		{ 0, 0, 0 },
+	};
+	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
+		struct inf_hello hello = { .protocol = cases[i].newest, .oldest_protocol = cases[i].oldest };
+		assert_int_equal(inf_protocol_choose(&hello), cases[i].chosen);
+	}
+}
+
 static void requests_come_back(void **state)
 {
 	struct inf_request back;
 #define REQUEST(kind_, n_fields, ...) \
 	back = request_and_back(&(struct inf_request){ .id = 77, .kind = kind_, __VA_ARGS__ }, n_fields)
-	REQUEST(INF_REQUEST_HELLO, 3, .hello = { 1, "caf\xc3\xa9 \xf0\x9f\x90\x88", 7 });
+	REQUEST(INF_REQUEST_HELLO, 4, .hello = { 5, "caf\xc3\xa9 \xf0\x9f\x90\x88", 7, 2 });
+	assert_int_equal(back.hello.protocol, 5);
+	assert_int_equal(back.hello.oldest_protocol, 2);
 	assert_int_equal(back.hello.weight, 7);
 	assert_string_equal(back.hello.client_name, "caf\xc3\xa9 \xf0\x9f\x90\x88");
 	REQUEST(INF_REQUEST_SERVER_METADATA, 0);
@@ -250,7 +274,11 @@ static void replies_come_back(void **state)
 	back = reply_and_back(&(struct inf_reply){ .id = 78, .kind = kind_, __VA_ARGS__ }, n_fields)
 	REPLY(INF_REPLY_NONE, 0, .status = INF_MISSED_DEADLINE, .error = "too late");
 	assert_string_equal(back.error, "too late");
-	REPLY(INF_REPLY_HELLO, 6, .hello = { 1, "inferd", "0.1", 16, 64, 3 });
+	assert_false(back.shutting_down);
+	REPLY(INF_REPLY_NONE, 0, .status = INF_UNAVAILABLE, .error = "it ends", .shutting_down = true);
+	assert_true(back.shutting_down);
+	REPLY(INF_REPLY_HELLO, 7, .hello = { 1, "inferd", "0.1", 16, 64, 3, true });
+	assert_true(back.hello.has_presence);
 	assert_int_equal(back.hello.weight, 3);
 	assert_int_equal(back.hello.tensor_alignment, 64);
 	assert_string_equal(back.error, "");
@@ -590,6 +618,7 @@ static void damaged_packets_are_answered(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(protocols_are_chosen),
 		cmocka_unit_test_setup_teardown(requests_come_back, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(replies_come_back, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(null_strings_are_empty, set_up, tear_down),

@@ -226,6 +226,8 @@ static int run(struct ctl *ctl, int argc, char **argv)
 		{ "requests", 'n', CTL_UINT, &bench.n_requests, "N", "requests of each client (default 100)" },
 		{ "warm-up", 'w', CTL_UINT, &bench.n_warm_up, "N",
 			"requests of each client before the measurement (default 5)" },
+		{ "reconnect", 0, CTL_UINT, &options.reconnect_ms, "MS",
+			"go on after a restart of the daemon that takes at most MS milliseconds (default: fail)" },
 		{ "data", 'd', CTL_STRINGS, &data, "FILE",
 			"a data file (.ptd) of the program (default: those beside it)" },
 		{ "profile", 'p', CTL_STRING, &bench.profile, "FILE",

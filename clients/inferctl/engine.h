@@ -26,13 +26,14 @@ int ctl_error_set(struct ctl_error *error, const char *format, ...) __attribute_
 
 struct ctl_engine_options {
 	bool is_local;
-	const char *socket;  /* for the daemon; NULL: the default */
-	unsigned n_seats;    /* at most so many seats are opened */
-	unsigned n_threads;  /* local: threads that a seat computes with, at most as many as there are usable cores */
-	const char *cache;   /* local: a folder that keeps packed weights; NULL: none are kept */
-	const char *config;  /* local: the daemon's configuration, for its plug-ins; NULL: the installed one */
-	const char *backend; /* daemon: backends in the order in which they are wanted; NULL: any */
-	bool poison;         /* local: fill activations with NaN before each run */
+	const char *socket;    /* for the daemon; NULL: the default */
+	unsigned n_seats;      /* at most so many seats are opened */
+	unsigned n_threads;    /* local: threads that a seat computes with, at most as many as there are usable cores */
+	const char *cache;     /* local: a folder that keeps packed weights; NULL: none are kept */
+	const char *config;    /* local: the daemon's configuration, for its plug-ins; NULL: the installed one */
+	const char *backend;   /* daemon: backends in the order in which they are wanted; NULL: any */
+	bool poison;           /* local: fill activations with NaN before each run */
+	unsigned reconnect_ms; /* for the daemon: for how long a lost connection is tried again */
 };
 
 /* The rows of an option table that fill @to, a struct ctl_engine_options. */

@@ -8,6 +8,7 @@
 #include "clients/inferctl/ctl.h"
 #include "clients/inferctl/engine.h"
 #include "clients/inferd.h"
+#include "ipc/presence.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -115,7 +116,10 @@ static int seat_open(struct ctl_engine *engine, struct ctl_seat **ret, unsigned 
 {
 	struct remote_seat *seat = ctl_alloc(1, sizeof(*seat));
 	seat->base = (struct ctl_seat){ engine, index };
-	if (inferd_open(&seat->d, engine->options.socket) < 0) {
+	struct inferd_open_options options = { .struct_size = sizeof(options),
+		.socket = engine->options.socket,
+		.reconnect_ms = engine->options.reconnect_ms };
+	if (inferd_open_with(&seat->d, &options) < 0) {
 		const struct ctl ctl = { .socket = engine->options.socket };
 		struct ctl_ask *ask = NULL;
 		/* ctl_ask_open has a better message: it names the options of inferctl. */
@@ -137,6 +141,9 @@ static uint64_t seat_resident_bytes(struct ctl_seat *seat)
 	struct ctl_ask *ask;
 	char error[1200];
 	uint64_t n_bytes = 0;
+	/* To ask is to connect anew: a daemon that was stopped meanwhile must stay so. */
+	if (!inf_presence_is_held(ctl_socket_path(&ctl)))
+		return 0;
 	if (ctl_ask_open(&ask, &ctl, false, error, sizeof(error)) < 0)
 		return 0;
 	if (ctl_ask(ask, &request, &reply, error, sizeof(error)) == 0 && reply.kind == INF_REPLY_SERVER_STATUS)

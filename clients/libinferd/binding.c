@@ -6,11 +6,15 @@
  *
  * In the region that inferd_bind makes, every tensor begins on its own cache line, or at the alignment that the
  * daemon asks for if that is larger. So two cores that write neighbouring tensors never share a line. Nothing here
- * copies a tensor. */
+ * copies a tensor.
+ *
+ * To bind to a new region is two steps: the daemon makes the region, then it binds. restore.c takes each when its time
+ * has come, so neither this nor a restored binding needs a way of its own. */
 #include "clients/libinferd/libinferd_internal.h"
 
 #include "runtime/base/checked.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,21 +28,25 @@ static struct inferd_binding *binding_new(struct inferd_method *m)
 		return NULL;
 	et_pool_init(&b->pool, et_platform_allocator());
 	et_list_init(&b->node);
-	et_list_init(&b->request_node);
+	inf_lib_op_init(&b->op, INF_LIB_BIND);
 	b->method = m;
 	m->n_refs++;
-	b->inputs = ET_POOL_NEW_ARRAY(&b->pool, struct inf_lib_place, m->n_inputs);
-	b->outputs = ET_POOL_NEW_ARRAY(&b->pool, struct inf_lib_place, m->n_outputs);
-	b->changes = ET_POOL_NEW_ARRAY(&b->pool, struct inf_slot, m->n_inputs);
-	b->shapes = et_pool_array(&b->pool, m->n_inputs, sizeof *b->shapes);
-	b->results = ET_POOL_NEW_ARRAY(&b->pool, struct inf_lib_output, m->n_outputs);
-	if (!b->inputs || !b->outputs || !b->changes || !b->shapes || !b->results) {
+	b->inputs = ET_POOL_NEW_ARRAY(&b->pool, struct inf_lib_place, m->is.n_inputs);
+	b->outputs = ET_POOL_NEW_ARRAY(&b->pool, struct inf_lib_place, m->is.n_outputs);
+	b->changes = ET_POOL_NEW_ARRAY(&b->pool, struct inf_slot, m->is.n_inputs);
+	b->shapes = et_pool_array(&b->pool, m->is.n_inputs, sizeof *b->shapes);
+	b->sent = ET_POOL_NEW_ARRAY(&b->pool, struct inf_slot, m->is.n_inputs);
+	b->sent_shapes = et_pool_array(&b->pool, m->is.n_inputs, sizeof *b->shapes);
+	b->slots = ET_POOL_NEW_ARRAY(&b->pool, struct inf_slot, m->is.n_inputs + m->is.n_outputs);
+	b->results = ET_POOL_NEW_ARRAY(&b->pool, struct inf_lib_output, m->is.n_outputs);
+	if (!b->inputs || !b->outputs || !b->changes || !b->shapes || !b->sent || !b->sent_shapes || !b->slots ||
+		!b->results) {
 		inf_lib_binding_free(b);
 		return NULL;
 	}
-	for (size_t i = 0; i < m->n_outputs; i++) {
-		b->results[i].n_dims = m->outputs[i].n_dims;
-		memcpy(b->results[i].shape, m->outputs[i].shape, sizeof b->results[i].shape);
+	for (size_t i = 0; i < m->is.n_outputs; i++) {
+		b->results[i].n_dims = m->is.outputs[i].n_dims;
+		memcpy(b->results[i].shape, m->is.outputs[i].shape, sizeof b->results[i].shape);
 	}
 	return b;
 }
@@ -46,11 +54,13 @@ static struct inferd_binding *binding_new(struct inferd_method *m)
 void inf_lib_binding_free(struct inferd_binding *b)
 {
 	et_list_remove(&b->node);
-	et_list_remove(&b->request_node);
-	for (size_t i = 0; b->inputs && i < b->method->n_inputs; i++)
+	inf_lib_op_drop(b->method->d, &b->op);
+	b->method->program->is_lost |= b->late_id && b->method->is.is_stateful; /* its end is not seen any more */
+	inf_lib_request_settle(b);
+	for (size_t i = 0; b->inputs && i < b->method->is.n_inputs; i++)
 		if (b->inputs[i].region)
 			inf_lib_region_unref(b->inputs[i].region);
-	for (size_t i = 0; b->outputs && i < b->method->n_outputs; i++)
+	for (size_t i = 0; b->outputs && i < b->method->is.n_outputs; i++)
 		if (b->outputs[i].region)
 			inf_lib_region_unref(b->outputs[i].region);
 	inf_lib_method_unref(b->method);
@@ -68,17 +78,13 @@ enum inf_scalar_kind inf_lib_scalar_kind(const struct inferd_tensor_info *info)
 						       : INF_SCALAR_NONE;
 }
 
-/* Check one slot of the caller, write the place and the slot of the request. The place references its region. */
+/* Check one slot of the caller, and keep it. The place references its region. 0, or negative with the sentence
+ * written. */
 static int place(struct inferd *d, const struct inferd_tensor_info *info, const struct inferd_slot *slot, bool is_input,
-	struct inf_lib_place *ret_place, struct inf_slot *ret_slot)
+	struct inf_lib_place *ret_place)
 {
-	*ret_slot = (struct inf_slot){ 0 };
-	if (info->is_scalar) {
-		/* Each request has the value; binding takes only the kind. */
-		if (is_input)
-			ret_slot->scalar = (struct inf_scalar){ .kind = inf_lib_scalar_kind(info) };
+	if (info->is_scalar)
 		return 0;
-	}
 	if (!slot->region) {
 		if (is_input)
 			return inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "%s: an input needs a region", info->name);
@@ -91,67 +97,103 @@ static int place(struct inferd *d, const struct inferd_tensor_info *info, const 
 	if (slot->region->d != d)
 		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "%s: its region belongs to another connection",
 			info->name);
-	if (!et_in_range(slot->offset, n_bytes, slot->region->mapping.n_bytes))
+	if (!et_in_range(slot->offset, n_bytes, slot->region->n_bytes))
 		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT,
 			"%s: %zu bytes at offset %zu do not fit a region of %zu", info->name, n_bytes, slot->offset,
-			slot->region->mapping.n_bytes);
+			slot->region->n_bytes);
 	slot->region->n_refs++;
-	ret_place->region = slot->region;
-	ret_place->memory = (uint8_t *)slot->region->mapping.bytes + slot->offset;
-	ret_slot->region = slot->region->id;
-	ret_slot->offset = slot->offset;
-	ret_slot->byte_size = n_bytes;
+	*ret_place = (struct inf_lib_place){ slot->region, slot->offset, n_bytes };
 	return 0;
 }
 
-/* Fill in @b and @slots (inputs, then outputs) and send the request to bind. */
-static int bind_to(struct inferd_binding *b, const struct inferd_slot *inputs, const struct inferd_slot *outputs,
-	struct inf_slot *slots)
+/* Whether two tensors have a byte in common. Two regions may be the same file. */
+static bool overlap(const struct inf_lib_place *a, const struct inf_lib_place *b)
 {
-	struct inferd_method *m = b->method;
+	if (!a->region || !b->region || a->offset >= b->offset + b->n_bytes || b->offset >= a->offset + a->n_bytes)
+		return false;
+	return a->region == b->region ||
+	       (a->region->inode && a->region->inode == b->region->inode && a->region->device == b->region->device);
+}
+
+static int place_all(struct inferd_binding *b, const struct inferd_slot *inputs, const struct inferd_slot *outputs)
+{
+	const struct inferd_method *m = b->method;
 	int rc = 0;
-	for (size_t i = 0; i < m->n_inputs && !rc; i++) {
-		rc = place(m->d, &m->inputs[i], &inputs[i], true, &b->inputs[i], &slots[i]);
-		b->has_changes |= inf_lib_scalar_kind(&m->inputs[i]) != INF_SCALAR_NONE;
+	for (size_t i = 0; i < m->is.n_inputs && !rc; i++) {
+		rc = place(m->d, &m->is.inputs[i], &inputs[i], true, &b->inputs[i]);
+		b->has_changes |= inf_lib_scalar_kind(&m->is.inputs[i]) != INF_SCALAR_NONE;
 	}
-	for (size_t i = 0; i < m->n_outputs && !rc; i++)
-		rc = place(m->d, &m->outputs[i], &outputs[i], false, &b->outputs[i], &slots[m->n_inputs + i]);
-	if (rc)
-		return rc;
-	struct inf_request request = { .kind = INF_REQUEST_BIND,
-		.bind = { .method = m->id,
-			.n_inputs = m->n_inputs,
-			.inputs = slots,
-			.n_outputs = m->n_outputs,
-			.outputs = slots + m->n_inputs } };
-	rc = inf_lib_call(m->d, &request, NULL, 0, INF_REPLY_BOUND);
-	if (rc)
-		return rc;
-	b->id = m->d->reply.bound.binding;
-	b->n_copied = m->d->reply.bound.copied;
-	return 0;
+	for (size_t i = 0; i < m->is.n_outputs && !rc; i++)
+		rc = place(m->d, &m->is.outputs[i], &outputs[i], false, &b->outputs[i]);
+	for (size_t i = 0; i < m->is.n_outputs && !rc; i++)
+		for (size_t k = 0; k < m->is.n_inputs; k++)
+			b->is_in_place |= overlap(&b->outputs[i], &b->inputs[k]);
+	return rc;
 }
 
-int inferd_bind_slots(struct inferd_method *m, struct inferd_binding **ret, const struct inferd_slot *inputs,
-	const struct inferd_slot *outputs)
+static struct inf_slot slot_of(const struct inf_lib_place *at)
 {
-	if (m->is_closed)
-		return inf_lib_fail(m->d, INFERD_FAILED_PRECONDITION, "the Method is closed");
-	struct inferd_binding *b = binding_new(m);
-	struct inf_slot *slots = b ? ET_POOL_NEW_ARRAY(&b->pool, struct inf_slot, m->n_inputs + m->n_outputs) : NULL;
-	if (!slots) {
-		if (b)
-			inf_lib_binding_free(b);
-		return inf_lib_fail(m->d, INFERD_RESOURCE_EXHAUSTED, "out of memory");
+	return at->region ? (struct inf_slot){ .region = at->region->remote.id,
+		.offset = at->offset,
+		.byte_size = at->n_bytes }
+			  : (struct inf_slot){ 0 };
+}
+
+void inf_lib_binding_ask(struct inferd_binding *b)
+{
+	const struct inferd_method *m = b->method;
+	for (size_t i = 0; i < m->is.n_inputs; i++) {
+		b->slots[i] = slot_of(&b->inputs[i]);
+		/* Each request has the value; binding takes only the kind. */
+		b->slots[i].scalar.kind = inf_lib_scalar_kind(&m->is.inputs[i]);
 	}
-	int rc = bind_to(b, inputs, outputs, slots);
-	if (rc) {
-		inf_lib_binding_free(b);
-		return rc;
+	for (size_t i = 0; i < m->is.n_outputs; i++)
+		b->slots[m->is.n_inputs + i] = slot_of(&b->outputs[i]);
+	struct inf_request request = { .kind = INF_REQUEST_BIND,
+		.bind = { .method = m->remote.id,
+			.n_inputs = m->is.n_inputs,
+			.inputs = b->slots,
+			.n_outputs = m->is.n_outputs,
+			.outputs = b->slots + m->is.n_inputs } };
+	int rc = inf_lib_send(m->d, &request, NULL, 0);
+	if (m->d->phase != INF_LIB_READY)
+		return; /* lost: it is asked for again */
+	if (!rc) {
+		b->remote.state = INF_LIB_ASKED;
+		b->remote.asked = request.id;
+		return;
 	}
-	et_list_append(&m->d->bindings, &b->node);
-	*ret = b;
-	return 0;
+	b->remote.state = INF_LIB_FAILED;
+	b->remote.status = -rc;
+	snprintf(b->remote.error, sizeof b->remote.error, "%s", m->d->error);
+}
+
+void inf_lib_binding_answered(struct inferd_binding *b, const struct inf_reply *reply)
+{
+	if (inf_lib_leave(b->method->d, reply)) {
+		b->remote.state = INF_LIB_ABSENT;
+		return;
+	}
+	if (reply->status != INF_OK || reply->kind != INF_REPLY_BOUND) {
+		inf_lib_refused(&b->remote, reply, INF_REPLY_BOUND); /* inf_lib_advance ends what waits for it */
+		return;
+	}
+	b->remote.state = INF_LIB_THERE;
+	b->remote.id = reply->bound.binding;
+	b->n_copied = reply->bound.copied;
+	if (b->is_bound || b->op.state != INF_LIB_RUNNING)
+		return;
+	b->is_bound = true;
+	inf_lib_op_end(b->method->d, &b->op, 0, "");
+}
+
+static void deliver_bound(struct inf_lib_op *op)
+{
+	struct inferd_binding *b = ET_CONTAINER_OF(op, struct inferd_binding, op);
+	int status = op->status;
+	if (!status)
+		op->kind = INF_LIB_REQUEST;
+	b->bound(b, status, b->bound_userdata);
 }
 
 /* Place tensors one after the other, from offset *n_bytes on. False: the offsets overflow. The caller sets the
@@ -169,33 +211,106 @@ static bool lay_out(const struct inferd_tensor_info *infos, size_t n, size_t ali
 	return true;
 }
 
-int inferd_bind(struct inferd_method *m, struct inferd_binding **ret)
+/* Lay out all tensors in one new region, which the daemon is asked for later. 0, or negative with the sentence
+ * written. */
+static int place_in_new(struct inferd_binding *b)
 {
+	const struct inferd_method *m = b->method;
 	struct inferd *d = m->d;
-	size_t n = m->n_inputs + m->n_outputs, n_bytes = 0;
-	struct inferd_slot *slots = calloc(n + 1, sizeof *slots);
+	size_t n = m->is.n_inputs + m->is.n_outputs, n_bytes = 0;
+	struct inferd_slot *slots = ET_POOL_NEW_ARRAY(&b->pool, struct inferd_slot, n + 1);
 	if (!slots)
 		return inf_lib_fail(d, INFERD_RESOURCE_EXHAUSTED, "out of memory");
-	struct inferd_region *region = NULL;
-	int rc = 0;
-	if (!lay_out(m->inputs, m->n_inputs, d->tensor_alignment, slots, &n_bytes) ||
-		!lay_out(m->outputs, m->n_outputs, d->tensor_alignment, slots + m->n_inputs, &n_bytes) ||
+	if (!lay_out(m->is.inputs, m->is.n_inputs, d->tensor_alignment, slots, &n_bytes) ||
+		!lay_out(m->is.outputs, m->is.n_outputs, d->tensor_alignment, slots + m->is.n_inputs, &n_bytes) ||
 		!et_align_up(n_bytes ? n_bytes : 1, d->tensor_alignment, &n_bytes))
-		rc = inf_lib_fail(d, INFERD_RESOURCE_EXHAUSTED, "the tensors are larger than the address space");
-	if (!rc)
-		rc = inferd_region_new(d, &region, n_bytes);
-	if (!rc) {
-		for (size_t i = 0; i < n; i++)
-			slots[i].region = region;
-		rc = inferd_bind_slots(m, ret, slots, slots + m->n_inputs);
-		/* The binding owns it: inferd_unbind frees it, and until then `inferctl status` counts it. */
-		if (!rc)
-			(*ret)->own = region;
-		else
-			inferd_region_free(region);
+		return inf_lib_fail(d, INFERD_RESOURCE_EXHAUSTED, "the tensors are larger than the address space");
+	b->own = inf_lib_region_new(d, n_bytes);
+	if (!b->own)
+		return -INFERD_RESOURCE_EXHAUSTED;
+	for (size_t i = 0; i < n; i++)
+		slots[i].region = b->own;
+	return place_all(b, slots, slots + m->is.n_inputs);
+}
+
+/* Free @b and the region that was made for it, and tell the daemon. */
+static void unbind(struct inferd_binding *b)
+{
+	struct inferd *d = b->method->d;
+	struct inferd_region *own = b->own;
+	inf_lib_tell_freed(d, &b->remote, INF_REQUEST_UNBIND);
+	inf_lib_binding_free(b);
+	inferd_region_free(own);
+}
+
+static int check_method(const struct inferd_method *m)
+{
+	if (m->d->phase == INF_LIB_LOST)
+		return inf_lib_lost(m->d);
+	if (m->is_closed)
+		return inf_lib_fail(m->d, INFERD_FAILED_PRECONDITION, "the Method is closed");
+	return m->is_open ? 0 : inf_lib_fail(m->d, INFERD_FAILED_PRECONDITION, "the Method is not open yet");
+}
+
+static int bind_to(struct inferd_method *m, struct inferd_binding **ret, const struct inferd_bind_options *options)
+{
+	struct inferd *d = m->d;
+	bool is_new = !options->inputs && !options->outputs;
+	int rc = check_method(m);
+	if (rc)
+		return rc;
+	struct inferd_binding *b = binding_new(m);
+	if (!b)
+		return inf_lib_fail(d, INFERD_RESOURCE_EXHAUSTED, "out of memory");
+	b->bound = options->bound;
+	b->bound_userdata = options->userdata;
+	rc = is_new ? place_in_new(b) : place_all(b, options->inputs, options->outputs);
+	if (rc) {
+		unbind(b);
+		return rc;
 	}
-	free(slots);
+	et_list_append(&d->bindings, &b->node);
+	inf_lib_op_begin(d, &b->op, options->timeout_us, b->bound ? deliver_bound : NULL);
+	inf_lib_binding_retry(b);
+	inf_lib_advance(d);
+	if (b->bound) {
+		*ret = b;
+		inf_lib_settle(d);
+		return 0;
+	}
+	rc = inf_lib_op_wait(d, &b->op);
+	b->op.kind = INF_LIB_REQUEST;
+	if (rc)
+		unbind(b);
+	else
+		*ret = b;
 	return rc;
+}
+
+int inferd_bind_with(struct inferd_method *m, struct inferd_binding **ret, const struct inferd_bind_options *given)
+{
+	struct inferd_bind_options options;
+	int rc = inf_lib_take_options(m->d, &options, sizeof options, given);
+	static const struct inferd_slot none[1];
+	if (!rc && (options.inputs || options.outputs) &&
+		((!options.inputs && m->is.n_inputs) || (!options.outputs && m->is.n_outputs)))
+		rc = inf_lib_fail(m->d, INFERD_INVALID_ARGUMENT, "inputs and outputs must both be given, or neither");
+	if (!rc && (options.inputs || options.outputs)) {
+		options.inputs = options.inputs ? options.inputs : none;
+		options.outputs = options.outputs ? options.outputs : none;
+	}
+	return rc ? rc : bind_to(m, ret, &options);
+}
+
+int inferd_bind(struct inferd_method *m, struct inferd_binding **ret)
+{
+	return bind_to(m, ret, &(struct inferd_bind_options){ 0 });
+}
+
+int inferd_bind_slots(struct inferd_method *m, struct inferd_binding **ret, const struct inferd_slot *inputs,
+	const struct inferd_slot *outputs)
+{
+	return bind_to(m, ret, &(struct inferd_bind_options){ .inputs = inputs, .outputs = outputs });
 }
 
 void inferd_unbind(struct inferd_binding *b)
@@ -203,24 +318,27 @@ void inferd_unbind(struct inferd_binding *b)
 	if (!b)
 		return;
 	struct inferd *d = b->method->d;
-	struct inferd_region *own = b->own;
-	if (b->state == INF_LIB_RUNNING)
+	if (b->is_bound)
 		inferd_cancel(b);
-	inf_lib_tell(d, &(struct inf_request){ .kind = INF_REQUEST_UNBIND, .unbind = { b->id } });
-	inf_lib_binding_free(b);
-	inferd_region_free(own);
+	unbind(b);
+	inf_lib_settle(d);
 }
 
 /* ---- memory ---- */
 
+static void *memory_of(const struct inf_lib_place *at)
+{
+	return at->region && at->region->mapping.bytes ? (uint8_t *)at->region->mapping.bytes + at->offset : NULL;
+}
+
 void *inferd_input(const struct inferd_binding *b, size_t index)
 {
-	return index < b->method->n_inputs ? b->inputs[index].memory : NULL;
+	return index < b->method->is.n_inputs ? memory_of(&b->inputs[index]) : NULL;
 }
 
 void *inferd_output(const struct inferd_binding *b, size_t index)
 {
-	return index < b->method->n_outputs ? b->outputs[index].memory : NULL;
+	return index < b->method->is.n_outputs ? memory_of(&b->outputs[index]) : NULL;
 }
 
 size_t inferd_n_copied(const struct inferd_binding *b)
@@ -236,7 +354,7 @@ static const struct inferd_tensor_info *input_info(const struct inferd_binding *
 	const struct inferd_tensor_info *info = inferd_input_info(b->method, index);
 	if (!info)
 		inf_lib_fail(b->method->d, INFERD_INVALID_ARGUMENT, "there is no input %zu: the Method has %zu", index,
-			b->method->n_inputs);
+			b->method->is.n_inputs);
 	return info;
 }
 
@@ -315,9 +433,9 @@ int inferd_set_scalar_int(struct inferd_binding *b, size_t index, int64_t value)
 
 int inferd_output_shape(const struct inferd_binding *b, size_t index, int64_t shape[INFERD_MAX_DIMS])
 {
-	if (index >= b->method->n_outputs)
+	if (index >= b->method->is.n_outputs)
 		return inf_lib_fail(b->method->d, INFERD_INVALID_ARGUMENT, "there is no output %zu: the Method has %zu",
-			index, b->method->n_outputs);
+			index, b->method->is.n_outputs);
 	const struct inf_lib_output *result = &b->results[index];
 	memcpy(shape, result->shape, result->n_dims * sizeof *shape);
 	return (int)result->n_dims;
@@ -343,7 +461,7 @@ const char *inferd_output_datatype(const struct inferd_binding *b, size_t index)
 
 int inferd_output_scalar(const struct inferd_binding *b, size_t index, double *ret_value)
 {
-	const struct inf_scalar *scalar = index < b->method->n_outputs ? &b->results[index].scalar : NULL;
+	const struct inf_scalar *scalar = index < b->method->is.n_outputs ? &b->results[index].scalar : NULL;
 	switch (scalar ? scalar->kind : INF_SCALAR_NONE) {
 	case INF_SCALAR_INT:
 		*ret_value = (double)scalar->int_value;
@@ -363,7 +481,7 @@ int inferd_output_scalar(const struct inferd_binding *b, size_t index, double *r
 
 int inferd_output_scalar_int(const struct inferd_binding *b, size_t index, int64_t *ret_value)
 {
-	const struct inf_scalar *scalar = index < b->method->n_outputs ? &b->results[index].scalar : NULL;
+	const struct inf_scalar *scalar = index < b->method->is.n_outputs ? &b->results[index].scalar : NULL;
 	if (scalar && scalar->kind == INF_SCALAR_INT)
 		*ret_value = scalar->int_value;
 	else if (scalar && scalar->kind == INF_SCALAR_BOOL)

@@ -120,7 +120,10 @@ static void write_outputs(struct inf_binding *b)
 static void encode(struct inf_binding *b, enum inf_status status, const char *error, struct inf_reply_buffer *buffer)
 {
 	struct inf_job *job = &b->job;
-	struct inf_reply reply = { .id = job->id, .status = status, .error = error };
+	struct inf_reply reply = { .id = job->id,
+		.status = status,
+		.error = error,
+		.shutting_down = inf_context_ends(b->method->context, status) };
 	struct et_fbw writer;
 	et_fbw_init(&writer, et_platform_allocator());
 	uint64_t queue_ns = (job->has_begun ? job->started_ns : et_platform_now_ns(NULL)) - job->arrived_ns;

@@ -28,10 +28,13 @@
 
 static void on_hello(struct inf_session *s, const struct inf_request *r)
 {
-	if (r->hello.protocol != INF_PROTOCOL) {
+	uint32_t protocol = inf_protocol_choose(&r->hello);
+	if (!protocol) {
+		uint32_t oldest = r->hello.oldest_protocol ? r->hello.oldest_protocol : r->hello.protocol;
 		inf_session_refuse(s, r->id, INF_FAILED_PRECONDITION,
-			"this daemon speaks protocol %d, the client protocol %u; use the libinferd that came with it",
-			INF_PROTOCOL, r->hello.protocol);
+			"this daemon speaks the protocol's versions %d to %d, the client %u to %u; upgrade the older one of "
+			"inferd and libinferd",
+			INF_PROTOCOL_OLDEST, INF_PROTOCOL, oldest, r->hello.protocol);
 		return;
 	}
 	inf_text(s->name, sizeof(s->name), "%s", r->hello.client_name);
@@ -42,10 +45,10 @@ static void on_hello(struct inf_session *s, const struct inf_request *r)
 			inf_flow_init(&s->flows[i], &s->user->groups[i], s->weight);
 	}
 	struct inf_reply reply = { .id = r->id, .kind = INF_REPLY_HELLO };
-	reply.hello = (struct inf_hello_reply){ INF_PROTOCOL, "inferd", INF_VERSION,
+	reply.hello = (struct inf_hello_reply){ protocol, "inferd", INF_VERSION,
 		(uint32_t)(s->user->limits[INF_QUOTA_REQUESTS] < UINT32_MAX ? s->user->limits[INF_QUOTA_REQUESTS]
 									    : UINT32_MAX),
-		INF_TENSOR_ALIGNMENT, s->weight };
+		INF_TENSOR_ALIGNMENT, s->weight, s->context->has_presence };
 	inf_session_reply(s, &reply);
 }
 

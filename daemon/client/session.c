@@ -131,7 +131,9 @@ void inf_session_refuse(struct inf_session *s, uint64_t id, enum inf_status stat
 	va_end(args);
 	et_logf(&s->context->log, ET_LOG_DEBUG, "session %llu request %llu: %s", (unsigned long long)s->id,
 		(unsigned long long)id, text);
-	struct inf_reply reply = { .id = id, .status = status, .error = text };
+	struct inf_reply reply = {
+		.id = id, .status = status, .error = text, .shutting_down = inf_context_ends(s->context, status)
+	};
 	inf_session_reply(s, &reply);
 }
 
@@ -218,7 +220,7 @@ static bool receive_one(struct inf_session *s)
 		inf_session_close(s, "malformed message");
 		return false;
 	}
-	if (s->state == INF_SESSION_NEW && request.kind == INF_REQUEST_HELLO && request.hello.protocol == INF_PROTOCOL)
+	if (s->state == INF_SESSION_NEW && request.kind == INF_REQUEST_HELLO && inf_protocol_choose(&request.hello))
 		set_state(s, INF_SESSION_OPEN, "hello");
 	s->events->request(s, &request, fds, n_fds, now_ns);
 	return s->state != INF_SESSION_CLOSED;

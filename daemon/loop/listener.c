@@ -15,6 +15,7 @@
 #include "daemon/client/requests.h"
 #include "daemon/context.h"
 #include "ipc/channel.h"
+#include "ipc/presence.h"
 #include "runtime/base/checked.h"
 
 #include <errno.h>
@@ -23,6 +24,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -80,6 +82,19 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 	}
 }
 
+/* Tell clients that lost their connection that a daemon serves @fd again. Without it they find out by connecting. */
+static void hold_presence(struct inf_listeners *listeners, struct inf_context *context, int fd)
+{
+	struct sockaddr_un address = { 0 };
+	socklen_t n = sizeof(address) - 1; /* a path that fills its field has no NUL */
+	if (context->has_presence || getsockname(fd, (struct sockaddr *)&address, &n) < 0 || !address.sun_path[0])
+		return;
+	int lock = inf_presence_hold(address.sun_path);
+	if (lock >= 0)
+		listeners->presence = lock;
+	context->has_presence = lock >= 0;
+}
+
 /* @fd is consumed in any case. */
 static int add(struct inf_listeners *listeners, struct inf_context *context, uv_loop_t *loop, int fd, bool is_manager,
 	const char *path)
@@ -101,6 +116,8 @@ static int add(struct inf_listeners *listeners, struct inf_context *context, uv_
 	l->is_open = true;
 	snprintf(l->path, sizeof(l->path), "%s", path);
 	listeners->n++;
+	if (!is_manager)
+		hold_presence(listeners, context, fd);
 	return uv_poll_start(&l->poll, UV_READABLE, on_poll);
 }
 
@@ -197,6 +214,10 @@ static void close_socket(const struct inf_listeners *listeners, const struct inf
 void inf_listeners_close(struct inf_listeners *listeners)
 {
 	close_spares(listeners);
+	/* before any session ends: a client that then connected to systemd's socket would start the next daemon */
+	if (listeners->presence > 0)
+		close(listeners->presence);
+	listeners->presence = 0;
 	for (uint32_t i = 0; i < listeners->n; i++) {
 		struct inf_listener *l = &listeners->items[i];
 		if (!l->is_open)

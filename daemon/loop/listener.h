@@ -31,6 +31,7 @@ struct inf_listener {
 struct inf_listeners {
 	struct inf_listener items[INF_LISTENERS_MAX];
 	uint32_t n;
+	int presence; /* the lock that says that this daemon serves applications (ipc/presence.h); at most 0: none */
 	int spares[INF_LISTENERS_SPARES];
 	uint32_t n_spares;
 };

@@ -590,9 +590,63 @@ def killed(setup):
             {"what": "the same, medians", "value": f"{times['idle_p50_ms']:.2f} ms, {times['rest_p50_ms']:.2f} ms"}]
 
 
+def start_until_ready(setup, d):
+    """Start the daemon of @d again, in the same folder; the time at which it says that it is ready."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+        path = d.folder / "notify"
+        path.unlink(missing_ok=True)
+        notify.bind(str(path))
+        notify.settimeout(60)
+        d.process = subprocess.Popen([str(setup.inferd), "--config", str(d.folder / "inferd.conf")],
+                                     env={**os.environ, "NOTIFY_SOCKET": str(path)})
+        while b"READY=1" not in notify.recv(4096):
+            pass
+        return time.monotonic()
+
+
+def pause(setup, d, kills):
+    """The longest pause of eight clients in a restart of the daemon, beside the time from its stop to READY, in ms."""
+    with subprocess.Popen([str(setup.inferctl), "--socket", str(d.socket), "bench", "--json", "--clients", "8", "--requests",
+                           str(setup.requests * 3), "--reconnect", "60000", "efficientnet_lite0"],
+                          stdout=subprocess.PIPE, text=True) as clients:
+        time.sleep(1)  # they are at it
+        stopped = time.monotonic()
+        d.process.kill() if kills else d.process.terminate()
+        d.process.wait()
+        ready = start_until_ready(setup, d)
+        result = json.loads(clients.communicate()[0])
+    return result["max_ms"] - result["p50_ms"], (ready - stopped) * 1e3
+
+
+def reconnect(setup):
+    """What a restart costs the clients that survive it, and what surviving costs a request."""
+    out = []
+    model = MODELS / "efficientnet_lite0_int8.pte"
+    with daemon(setup, {"efficientnet_lite0": model}) as d:
+        first = d.process
+        setup.remote(d, "efficientnet_lite0", requests=20)
+        for what, kills in (("restart", False), ("kill and start", True)):
+            pairs = [pause(setup, d, kills) for _ in range(setup.pairs)]
+            out.append({"what": f"{what} under 8 clients, stop to READY", "value": f"{median(p[1] for p in pairs):.1f} ms"})
+            out.append(row(f"{what}: longest pause less one request, ÷ stop to READY", max(p[0] / p[1] for p in pairs),
+                           "≤", 1.5, " ×"))
+        d.process.terminate()
+        d.process.wait()
+        first.wait()
+    with tempfile.TemporaryDirectory(prefix="inferd-noop-") as folder:
+        model = pathlib.Path(folder) / "noop.pte"
+        subprocess.run([str(setup.make_noop), "1024", str(model)], check=True)
+        with daemon(setup, {"noop": model}) as d:
+            pairs = [[setup.remote(d, "noop", requests=20000, **options)["p50_ms"] for options in ({}, {"reconnect": 60000})]
+                     for _ in range(setup.pairs)]
+    out.append({"what": "no-op model, p50 of a blocking request", "value": f"{median(p[0] for p in pairs) * 1e3:.1f} µs"})
+    out.append(row("the same with reconnecting on ÷ off", median(on / off for off, on in pairs), "≤", 1.01, " ×"))
+    return out
+
+
 BENCHES = {"efficientnet": efficientnet, "overhead": overhead, "isolation": isolation, "programs": programs, "openvino": openvino, "crowd": crowd,
            "interactive": interactive, "weights": weights, "memory": memory, "noop": noop, "idle": idle, "resting": resting,
-           "killed": killed,
+           "killed": killed, "reconnect": reconnect,
            **versus.benches(sys.modules[__name__])}
 
 

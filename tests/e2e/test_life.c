@@ -185,6 +185,16 @@ static void test_reset_after_unbind(void **state)
 	stop(&e);
 }
 
+/* Infer again on a binding whose last request was answered at its deadline: BUSY until the worker has left the run. */
+static enum inf_status infer_again(struct e2e_raw *raw, uint64_t binding)
+{
+	enum inf_status status;
+	do
+		status = e2e_raw_call(raw, infer(binding, 20000)).status;
+	while (status == INF_BUSY);
+	return status;
+}
+
 static void test_deadline_while_running(void **state)
 {
 	uint64_t method, binding, region;
@@ -193,7 +203,7 @@ static void test_deadline_while_running(void **state)
 	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
 	e2e_raw_bind(raw, "forever", &method, &binding, &region, NULL);
 	assert_int_equal(e2e_raw_call(raw, infer(binding, 20000)).status, INF_MISSED_DEADLINE);
-	assert_int_equal(e2e_raw_call(raw, infer(binding, 20000)).status, INF_MISSED_DEADLINE);
+	assert_int_equal(infer_again(raw, binding), INF_MISSED_DEADLINE);
 	e2e_raw_free(raw);
 	stop(&e);
 }
@@ -259,10 +269,12 @@ static void test_state_after_cut(void **state)
 	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
 	e2e_raw_bind(raw, "long", &method, &binding, &region, NULL);
 	assert_int_equal(e2e_raw_call(raw, infer(binding, 20000)).status, INF_MISSED_DEADLINE);
-	enum inf_status status = e2e_raw_call(raw, infer(binding, 20000)).status;
+	enum inf_status status = infer_again(raw, binding);
 	assert_true(status == INF_STATE_LOST || status == INF_MISSED_DEADLINE);
 	struct inf_request reset = { .kind = INF_REQUEST_METHOD_RESET, .method_reset = { method } };
-	assert_int_equal(e2e_raw_call(raw, reset).status, INF_OK);
+	while ((status = e2e_raw_call(raw, reset).status) == INF_BUSY)
+		; /* as above */
+	assert_int_equal(status, INF_OK);
 	assert_int_equal(e2e_raw_call(raw, infer(binding, 20000)).status, INF_MISSED_DEADLINE);
 	e2e_raw_free(raw);
 	stop(&e);

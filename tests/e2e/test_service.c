@@ -4,6 +4,7 @@
 
 #include "runtime/base/checked.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -100,6 +101,71 @@ static void test_activation(void **state)
 		assert_int_equal(e2e_wait(&e), 0);
 		assert_int_equal(access(e.socket, F_OK), 0); /* it is not ours to remove */
 	}
+	close(sockets[0]);
+	close(sockets[1]);
+	e2e_deinit(&e);
+}
+
+/* Run `inferctl bench` until it fails, which it does when the test stops the daemon. */
+static pid_t start_bench(struct e2e *e, const char *reconnect_ms)
+{
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+		dup2(null, 1);
+		dup2(null, 2);
+		execl(INFERCTL, "inferctl", "--socket", e->socket, "bench", "--requests", "2000000", "--clients", "2",
+			"double", reconnect_ms ? "--reconnect" : NULL, reconnect_ms, (char *)NULL);
+		_exit(127);
+	}
+	return pid;
+}
+
+static void wait_for_failure(pid_t pid)
+{
+	int status;
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+}
+
+/* systemd would start the daemon for a connection to its socket. No client that was there when the daemon was stopped
+ * makes one, not even those that wait for the next daemon. */
+static void test_stop_is_not_undone(void **state)
+{
+	int sockets[2], rc;
+	struct e2e e;
+	e2e_init(&e);
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	make_sockets(&e, sockets);
+	start_activated(&e, sockets, NULL, "/dev/null");
+	wait_for(&e, "READY=1");
+	e2e_watch(&e);
+	struct inferd *d = NULL;
+	struct inferd_open_options options = {
+		.struct_size = sizeof(options), .socket = e.socket, .reconnect_ms = 100000
+	};
+	assert_int_equal(inferd_open_with(&d, &options), 0);
+	struct inferd_binding *b = e2e_bind(d, "double", NULL);
+	pid_t fails = start_bench(&e, NULL), waits = start_bench(&e, "300");
+	e2e_until_clients(&e, 5);
+	e2e_until_requests(&e, 100);
+	assert_int_equal(kill(e.pid, SIGTERM), 0);
+	assert_int_equal(e2e_wait(&e), 0);
+	wait_for_failure(fails);
+	wait_for_failure(waits); /* after 300 ms without a daemon */
+	for (int i = 0; i < 20; i++)
+		inferd_wait(d, 10);
+	struct pollfd p = { .fd = sockets[0], .events = POLLIN };
+	assert_int_equal(poll(&p, 1, 0), 0);
+	start_activated(&e, sockets, NULL, "/dev/null");
+	wait_for(&e, "READY=1");
+	e2e_watch(&e);
+	assert_true(e2e_infer(b, 8, &rc) == 16 && rc == 0);
+	inferd_close(d);
+	assert_int_equal(kill(e.pid, SIGTERM), 0);
+	assert_int_equal(e2e_wait(&e), 0);
 	close(sockets[0]);
 	close(sockets[1]);
 	e2e_deinit(&e);
@@ -339,6 +405,7 @@ int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_activation),
+		cmocka_unit_test(test_stop_is_not_undone),
 		cmocka_unit_test(test_watchdog),
 		cmocka_unit_test(test_faulty_reload),
 		cmocka_unit_test(test_options),
