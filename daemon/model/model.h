@@ -87,7 +87,8 @@ struct inf_model {
 	struct inf_model_conf *conf;     /* what model.conf says of its default method; a reference, or NULL */
 	uint32_t n_warm_up;              /* runs on zeros before it is READY */
 	char newer[16];                  /* READY and the newest that is loaded: a newer version in the folder; or "" */
-	bool is_fixed;                   /* the configuration says that this version serves, whichever is the newest */
+	bool is_fixed;                   /* inferd.conf or model.conf says that this version serves, not the newest */
+	bool is_fixed_by_section;        /* inferd.conf decided what serves: a number or `latest` */
 	bool is_changed;                 /* the last check found another file at its path */
 	struct inf_file_id file;
 	struct inf_data_ids data;

@@ -261,6 +261,7 @@ static void note_choice(struct inf_open_state *state, const struct inf_variant *
 	}
 	set_text(&s->passed_over, "%s", text);
 	s->is_fixed = state->pin[0];
+	s->is_fixed_by_section = state->has_pin;
 	inf_model_conf_unref(s->conf);
 	s->conf = inf_model_conf_ref(state->variants.conf);
 }
@@ -635,6 +636,14 @@ static bool is_first(const char *list, const char *name)
 	return n == strlen(name) && memcmp(list, name, n) == 0;
 }
 
+/* Whether @s, which serves those who ask for no version, does so by what inferd.conf says now. */
+static bool is_decided_as_now(const struct inf_open_state *state, const struct inf_model *s)
+{
+	if (state->has_pin != s->is_fixed_by_section)
+		return false;
+	return !state->has_pin || (state->pin[0] ? strcmp(s->version, state->pin) == 0 : !s->is_fixed);
+}
+
 /* The READY model that @state asks for; NULL: its files must be scanned. */
 static struct inf_model *find_match(const struct inf_repository *r, const struct inf_open_state *state)
 {
@@ -642,7 +651,8 @@ static struct inf_model *find_match(const struct inf_repository *r, const struct
 		struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
 		if (s->state == INF_MODEL_READY && !s->is_uploaded && !s->is_replaced && !s->is_damaged &&
 			strcmp(s->model, state->model) == 0 &&
-			(state->version[0] ? strcmp(s->version, state->version) == 0 : s->is_newest) &&
+			(state->version[0] ? strcmp(s->version, state->version) == 0
+					   : s->is_newest && is_decided_as_now(state, s)) &&
 			(state->method[0] ? strcmp(s->method, state->method) == 0 : s->is_default_method) &&
 			(state->backend[0] ? is_first(state->backend, s->backend) : s->is_preferred))
 			return s;

@@ -170,6 +170,26 @@ static void put_text(struct e2e *e, const char *name, const char *text)
 	e2e_put(e, name, text, strlen(text));
 }
 
+/* A reload decides which version new clients get, also if another one serves already. */
+static void test_reload_decides(void **state)
+{
+	struct e2e e;
+	e2e_init(&e);
+	e2e_put_program(&e, "m/1/a.pte", e2e_program_double);
+	e2e_put_program(&e, "m/2/a.pte", e2e_program_triple);
+	e2e_start(&e, "");
+	expect_factor(&e, "m", 3);
+	e2e_reload(&e, "[model m]\nversion = 1\n");
+	expect_factor(&e, "m", 2);
+	e2e_reload(&e, "[model m]\nversion = latest\n");
+	expect_factor(&e, "m", 3);
+	e2e_reload(&e, "[model m]\nversion = 1\n");
+	expect_factor(&e, "m", 2);
+	e2e_reload(&e, "");
+	expect_factor(&e, "m", 3);
+	e2e_deinit(&e);
+}
+
 /* What the model's author says reaches clients; inferd.conf wins; a mistake concerns that model alone. */
 static void test_model_conf(void **state)
 {
@@ -265,6 +285,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_last_good),
 		cmocka_unit_test(test_other_inputs),
 		cmocka_unit_test(test_bad_version),
+		cmocka_unit_test(test_reload_decides),
 		cmocka_unit_test(test_model_conf),
 		cmocka_unit_test(test_backends),
 		cmocka_unit_test(test_warm_up),
