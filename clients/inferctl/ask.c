@@ -124,11 +124,12 @@ static int open_at(struct ctl_ask **ret, char *path, bool is_manager, char *erro
 int ctl_ask_open(struct ctl_ask **ret, const struct ctl *ctl, bool is_manager, char *error, size_t error_size)
 {
 	char other_error[1200], *manager = manager_path(ctl);
-	bool is_closed = access(manager, W_OK) < 0 && errno == EACCES,
+	bool is_closed = access(manager, W_OK) < 0 &&
+			 (errno == EACCES || (errno == ENOENT && access(ctl_socket_path(ctl), W_OK) == 0)),
 	     sees_more = access(manager, W_OK) == 0 && geteuid() != 0;
 	int rc = -1;
-	/* Those whom `administrators` of inferd.conf names manage over the users' socket, too. root sees as much there
-	 * as at the manager's; other managers see more at the manager's. */
+	/* Those whom `administrators` of inferd.conf names manage over the users' socket, too, also if there is no
+	 * other. root sees as much there as at the manager's; other managers see more at the manager's. */
 	if (is_manager && !is_closed)
 		return open_at(ret, manager, true, error, error_size) ? -1 : 0;
 	if (sees_more)

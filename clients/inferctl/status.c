@@ -134,7 +134,7 @@ static void print_programs(const struct ctl *ctl, const struct inf_server_status
 	ctl_table_deinit(&table);
 	for (size_t i = 0; i < s->n_programs; i++)
 		if (s->programs[i].file[0])
-			printf("  %s/%s is %s, SHA-256 %.12s\n", ctl_safe(s->programs[i].name),
+			printf("  %s/%s is %s, SHA-256 %.13s\n", ctl_safe(s->programs[i].name),
 				ctl_safe(s->programs[i].version), ctl_safe(s->programs[i].file),
 				s->programs[i].digest[0] ? s->programs[i].digest : "not known yet");
 }

@@ -74,7 +74,7 @@ static void check_models(const struct inf_config *config, const struct et_log *l
 		if (rc == 0 && !has_model(models, n, section->name))
 			et_logf(log, ET_LOG_WARNING, "[model %s]: there is no such model in %s", section->name,
 				config->models);
-		if (section->backend[0] && !strchr(section->backend, '+') &&
+		if (section->backend[0] && !strpbrk(section->backend, "+, \t") &&
 			!inf_backends_has_name(config, section->backend))
 			et_logf(log, ET_LOG_WARNING, "[model %s] backend: no backend is called '%s'", section->name,
 				section->backend);
@@ -94,7 +94,7 @@ static uint32_t check_list(const struct inf_access_list *list, const char *secti
 	return is_empty;
 }
 
-/* The names themselves are looked up, and missed, as at the start. */
+/* Look up the names as at the start, which logs those that do not exist, and count the lists that let nobody in. */
 static uint32_t check_users(const struct inf_config *config, const struct et_log *log)
 {
 	uint32_t n_rules, n = 0;

@@ -89,6 +89,7 @@ class Offline(Repository):
         self.assertEqual(self.tree()["m/1/channels_last.bpte"], (digest(FIRST), 0o644))
         self.fails("has a version 7 already; without --version it becomes version 8",
                    *self.offline("import", FIRST, "--name", "m", "--version", "7"))
+        os.mkdir(os.path.join(self.models, "m", "9"))  # empty, so no version for the daemon either
         self.good(*self.offline("rollback", "m"))
         self.assertIn("m/7.rolled-back/gelu_xnnpack.bpte", self.tree())
         self.good(*self.offline("import", FIRST, "--name", "m"))  # 7 is used: nobody shall mistake one for the other

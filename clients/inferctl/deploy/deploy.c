@@ -74,7 +74,7 @@ static bool check_conf(const char *path)
 	return rc == 0;
 }
 
-/* Any other file goes along only if it can be one of labels. */
+/* Whether @path can be a file of labels. False: a message was printed. */
 static bool check_other(const char *path)
 {
 	const char *foreign = et_platform_foreign_file(path);

@@ -129,6 +129,21 @@ static size_t add_version(unsigned **versions, size_t n, unsigned version)
 	return n + 1;
 }
 
+/* As the daemon counts: a folder without a program is no version. */
+static bool has_program(int at, const char *name)
+{
+	bool is_found = false;
+	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+	for (struct dirent *entry; folder && !is_found && (entry = readdir(folder));)
+		is_found = is_program(entry->d_name);
+	if (folder)
+		closedir(folder);
+	else if (fd >= 0)
+		close(fd);
+	return is_found;
+}
+
 size_t ctl_repository_versions(struct ctl_repository *r, const char *model, bool has_rolled_back,
 	unsigned **ret_versions)
 {
@@ -142,7 +157,7 @@ size_t ctl_repository_versions(struct ctl_repository *r, const char *model, bool
 		long version = version_of(entry->d_name, has_rolled_back);
 		if (fstatat(dirfd(folder), entry->d_name, &st, 0) < 0)
 			continue;
-		if (S_ISDIR(st.st_mode) && version >= 0)
+		if (version >= 0 && has_program(dirfd(folder), entry->d_name))
 			n = add_version(ret_versions, n, (unsigned)version);
 		else if (!S_ISDIR(st.st_mode) && is_program(entry->d_name))
 			n = add_version(ret_versions, n, 1);
