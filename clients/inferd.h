@@ -122,26 +122,25 @@ INFERD_API const char *inferd_error(const struct inferd *d);
  *
  * A request that waited or ran is sent again if its Method has no state and no output lies on an input: the application
  * only sees that it took longer. Any other request ends with INFERD_DISCONNECTED. A stateful Method that had run
- * answers INFERD_STATE_LOST until inferd_method_reset. If the newest version of a model now has other inputs or
+ * answers INFERD_STATE_LOST until inferd_method_reset. If the version that serves now has other inputs or
  * outputs, requests on its Methods end with INFERD_FAILED_PRECONDITION: open the Method again. If a Method cannot be
  * restored for another reason (the model is gone, a limit is lower), requests end with that status, and each next
  * request tries again.
  *
  * After reconnect_ms without a daemon everything ends with INFERD_DISCONNECTED, for good. The first connection is tried
- * once only. The library notices a lost connection when the application calls it, so the time begins then at the
- * latest.
+ * once only. The time begins when the library notices the loss, which is when the application calls it.
  *
  * Connecting to a socket of systemd starts the daemon. Connecting again does not: the library waits until a daemon
- * runs, so it does not start one that an administrator has stopped. Other programs may, as long as systemd listens;
- * to stop the daemon for good:
- *     systemctl stop inferd.socket inferd-manager.socket inferd.service */
+ * runs, so it does not start one that an administrator has stopped. Other programs may, as long as systemd listens.
+ * To stop the daemon for good:
+ *     systemctl disable --now inferd.socket inferd-manager.socket inferd.service */
 
 /* ---- Methods ---- */
 
 typedef void (*inferd_method_opened_fn)(struct inferd_method *m, int status, void *userdata);
 struct inferd_method_options {
 	size_t struct_size;  /* sizeof(struct inferd_method_options) */
-	const char *version; /* of the model; NULL: the newest. NULL for inferd_method_open_fd */
+	const char *version; /* of the model; NULL: the one that serves. NULL for inferd_method_open_fd */
 	const char *method;  /* of the program; NULL: the only one, or "forward" */
 	/* Backends in the order in which they are wanted, "npu, xnnpack": names, ids, or kinds of device; the first one
 	 * that the model has a variant for is used. NULL: the first one in the daemon's order that works. */

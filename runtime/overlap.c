@@ -6,14 +6,15 @@
  * call. A kernel's outputs may share memory with its inputs; kernels are written for that.
  *
  * Where the memory of an argument is known in advance, the Plan is refused. A view, or a value that a MoveCall rebinds,
- * is checked before each call. Memory that the caller of a run binds is not looked at here: see binding.c. */
+ * is checked before each call. Memory that the caller of a run binds is not looked at here: see
+ * runtime/binding.c. */
 #include "runtime/base/sort.h"
 #include "runtime/plan_internal.h"
 
-/* Calls with arguments that are checked before each run may have so many, since each is compared with each output. */
+/* The most arguments of a call that is checked before each run, since each is compared with each output. */
 enum { MAX_REBOUND_ARGS = 1024 };
 
-/* The end of the memory taken by arguments that start further to the left, and the argument that ends there. */
+/* The furthest end among the arguments that start before, and the argument that ends there. */
 struct reach {
 	size_t end;
 	uint32_t value;

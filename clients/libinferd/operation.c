@@ -40,7 +40,7 @@ void inf_lib_op_begin(struct inferd *d, struct inf_lib_op *op, uint64_t timeout_
 	et_list_append(&d->running, &op->node);
 }
 
-/* Out of the list of the running ones. */
+/* Take @op out of the list of the running ones. */
 static void stop(struct inferd *d, struct inf_lib_op *op)
 {
 	et_list_remove(&op->node);

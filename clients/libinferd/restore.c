@@ -27,7 +27,7 @@ void inf_lib_refused(struct inf_lib_remote *remote, const struct inf_reply *repl
 
 /* ---- what a binding needs ---- */
 
-/* Call @each for the regions of @b. Returns the first that it is true for. */
+/* The first region of @b for which @is answers true; NULL: none. */
 static struct inferd_region *find_region(const struct inferd_binding *b, bool (*is)(const struct inferd_region *r))
 {
 	const struct inferd_method *m = b->method;

@@ -7,9 +7,9 @@
  * which can. Without a watchdog the log and the status say it, and that is all.
  *
  * A queue has as many workers in service as it began with: a spare worker serves in the place of each one that is
- * long in an instruction. It is dead when all workers, and all spare ones that serve, are in the same instruction for
- * `dead_queue`, and for the `stall` of their model if that is longer: an administrator who allows an instruction 20
- * minutes means it. */
+ * long in an instruction. A queue is dead when each of its workers, and of the spare ones that serve, has been in one
+ * instruction for `dead_queue`, and for the `stall` of its model if that is longer: an administrator who allows an
+ * instruction 20 minutes means it. */
 #include "daemon/loop/dead_queue.h"
 
 #include "daemon/base/text.h"

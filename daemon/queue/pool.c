@@ -25,8 +25,8 @@ enum { QUICK_MAX_NS = 50 * 1000 };
 
 /* --- the lock ------------------------------------------------------------------------------------- */
 
-/* Under the lock: remove an idle worker that can take a request from the idle list; the caller wakes it after it has
- * dropped the lock. NULL: there is none. */
+/* Called under the lock: remove an idle worker that can take a request from the idle list; the caller wakes it after
+ * it has dropped the lock. NULL: there is none. */
 static struct inf_pool_thread *pick_idle(struct inf_pool *pool)
 {
 	struct inf_pool_thread *first = &pool->threads[0];
@@ -241,7 +241,7 @@ void inf_pool_submit(struct inf_pool *pool, struct inf_item *item)
 	inf_pool_unlock(pool);
 }
 
-/* Under the lock: borrow the thread sets of the idle worker that slept longest; NULL: the request had better be
+/* Called under the lock: borrow the thread sets of the idle worker that slept longest; NULL: the request had better be
  * queued. */
 static struct inf_pool_thread *borrow_worker(struct inf_pool *pool)
 {
@@ -255,7 +255,7 @@ static struct inf_pool_thread *borrow_worker(struct inf_pool *pool)
 	return t;
 }
 
-/* Under the lock. A worker rarely waits for its thread sets; if none waits, the broadcast is no system call. */
+/* Called under the lock. A worker rarely waits for its thread sets; if none waits, the broadcast is no system call. */
 static void return_worker(struct inf_pool *pool, struct inf_pool_thread *t)
 {
 	t->is_lent = false;
@@ -323,7 +323,7 @@ bool inf_pool_remove(struct inf_pool *pool, struct inf_item *item)
 	return is_out;
 }
 
-/* Under the lock: the earliest future deadline of the waiting requests, and of the running ones, which may wait
+/* Called under the lock: the earliest future deadline of the waiting requests, and of the running ones, which may wait
  * again by then, here or in another queue. */
 static uint64_t next_deadline(const struct inf_pool *pool, uint64_t now_ns)
 {
@@ -469,8 +469,9 @@ enum {
 	LOOK_NS = 20 * 1000 * 1000, /* between two looks while requests wait */
 };
 
-/* Under the lock: whether all busy threads have been in one instruction for long, and *ret_next_ns, when they may have
- * been. Charges the requests for the time that they had. *ret_thread: one that is not relieved or replaced, or NULL. */
+/* Called under the lock: whether all busy threads have been in one instruction for long, and *ret_next_ns, when they
+ * may have been. Charges the requests for the time that they had. *ret_thread: one that is not relieved or replaced, or
+ * NULL. */
 static bool are_all_long(struct inf_pool *pool, uint64_t now_ns, struct inf_pool_thread **ret_thread,
 	uint64_t *ret_next_ns)
 {
@@ -493,7 +494,8 @@ static bool are_all_long(struct inf_pool *pool, uint64_t now_ns, struct inf_pool
 	return all_long_ns <= now_ns;
 }
 
-/* Under the lock: whether a worker will take a starved request soon, perhaps one whose thread is just starting. */
+/* Called under the lock: whether a worker will take a starved request soon, perhaps one whose thread is just
+ * starting. */
 static bool will_serve(const struct inf_pool *pool)
 {
 	bool is_free = false;
@@ -504,7 +506,7 @@ static bool will_serve(const struct inf_pool *pool)
 	return is_free && inf_sched_has_work(&pool->sched, true);
 }
 
-/* Under the lock: whether a task, such as preparing a model, waits, and no worker is there for one. */
+/* Called under the lock: whether a task, such as preparing a model, waits, and no worker is there for one. */
 static bool do_tasks_wait(const struct inf_pool *pool)
 {
 	bool is_free = false;

@@ -33,7 +33,10 @@ struct inf_pool_options {
 	struct et_queue_id queue;
 	uint32_t first_worker; /* the worker_index of its first thread set in a Plan */
 	uint32_t n_workers;
-	uint32_t n_spares;  /* how many workers can be replaced and relieved at a time: at least n_workers, or none */
+	/* At most so many spare workers serve at a time; at least n_workers, or none. A worker is *replaced* if its
+	 * run was answered already: the spare one takes its place. It is *relieved* if its run is long: the spare one
+	 * works beside it. */
+	uint32_t n_spares;
 	bool has_all_cores; /* the first worker has a thread set over all cores */
 	uint64_t age_ns;    /* a request that waited this long goes next, whatever its priority: see inf_sched_take */
 	uint64_t spin_ns;   /* how long an idle worker polls for more work before it sleeps */
@@ -42,8 +45,8 @@ struct inf_pool_options {
 	const struct et_allocator *allocator;
 };
 
-/* How many spare workers a queue with so many workers has: one for each worker that is replaced, and as many and
- * three more to relieve workers, so that several users with long runs leave one on a small machine, too. */
+/* How many spare workers a queue with so many workers has: n_workers to replace them, and n_workers + 3 to relieve
+ * them, so that several users with long runs leave one on a small machine, too. */
 static inline uint32_t inf_pool_n_spares_for(uint32_t n_workers)
 {
 	return 2 * n_workers + 3;
@@ -98,7 +101,7 @@ uint64_t inf_pool_threads_bytes(const struct inf_pool *pool);
 
 struct inf_pool_stats {
 	uint32_t n_running, n_waiting;
-	uint32_t n_spares; /* workers in whose places spare ones serve */
+	uint32_t n_spares; /* spare workers that serve now */
 	uint64_t busy_ns, n_completed;
 };
 void inf_pool_stats(struct inf_pool *pool, struct inf_pool_stats *ret_stats);
@@ -120,7 +123,7 @@ bool inf_pool_replace(struct inf_pool *pool, uint32_t worker, const struct inf_i
  * long, let a spare worker serve starved requests beside one of them, until that one comes back. The same if a task
  * waits for such a worker: a spare one does not do it, but needs nothing that it prepares. *ret_is_first is set if
  * no spare worker served before. Returns when to call again; UINT64_MAX: not before a request or a task waits. Costs
- * two loads if none does. Loop thread only. */
+ * two atomic reads if none does. Loop thread only. */
 uint64_t inf_pool_relieve(struct inf_pool *pool, bool *ret_is_first);
 /* Whether a spare worker may serve. Any thread. */
 bool inf_pool_uses_spares(struct inf_pool *pool);

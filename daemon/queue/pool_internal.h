@@ -72,13 +72,14 @@ void *inf_pool_thread_main(void *arg);
 
 /* Drop the lock after a change of the scheduler's state, and wake an idle worker that can take a request now. */
 void inf_pool_unlock(struct inf_pool *pool);
-/* Under the lock: how many spare workers may serve. */
+/* Called under the lock: how many spare workers may serve. */
 uint32_t inf_pool_n_spares_used(const struct inf_pool *pool);
-/* Under the lock: @thread serves again, so that one spare worker less does. Nothing if none served in its place. */
+/* Called under the lock: @thread serves again, so that one spare worker less does. Nothing if none served in its
+ * place. */
 void inf_pool_come_back(struct inf_pool *pool, struct inf_pool_thread *thread);
-/* Under the lock: @item does not belong to this queue any more. */
+/* Called under the lock: @item does not belong to this queue any more. */
 void inf_pool_disown(struct inf_item *item);
-/* Under the lock: end a segment of @item, which had its cores for @used_ns and is charged for @charged_ns. */
+/* Called under the lock: end a segment of @item, which had its cores for @used_ns and is charged for @charged_ns. */
 void inf_pool_settle(struct inf_pool *pool, struct inf_item *item, enum inf_segment_end end, uint64_t used_ns,
 	uint64_t charged_ns, uint64_t now_ns);
 

@@ -39,7 +39,7 @@ struct et_graph_operator {
 	const char *name;      /* with its overload: "aten.add.Tensor" */
 	const char *signature; /* see above */
 	uint8_t group;         /* enum et_graph_class */
-	uint8_t n_states;      /* so many arguments from number 3 on may be states, which a run changes: KV caches */
+	uint8_t n_states;      /* arguments 3 ... 3 + n_states - 1 are states, which the operator changes: KV caches */
 	/* Sizes of the results from those of the arguments; in shape_rules.c. */
 	bool (*infer)(struct et_graph_shapes *shapes);
 };

@@ -15,7 +15,7 @@ enum et_status et_graph_remove_copies(struct et_graph *graph, struct et_diag *di
 void et_graph_remove_dead(struct et_graph *graph);
 
 /* Let results lie where an argument lies, so that nothing is copied: views, squeezes and unsqueezes, and slices,
- * selections and parts along the outermost dimension that is not 1. Sets alias_of and alias_start of their tensors;
+ * selections and parts along the outermost dimension that is not 1. Sets the alias_ members of their tensors;
  * such a node needs no work. Outputs of the graph and what lies in a state are left alone. In pass_aliases.c. */
 void et_graph_find_aliases(struct et_graph *graph);
 

@@ -33,14 +33,6 @@ static uint64_t numel(const uint32_t *dims, uint32_t n_dims)
 	return n;
 }
 
-static bool take_size(struct et_graph_shapes *s, int64_t size, uint32_t *ret_size)
-{
-	if (size < 0 || size > UINT32_MAX)
-		return et_graph_misfit(s, "the size %lld", (long long)size);
-	*ret_size = (uint32_t)size;
-	return true;
-}
-
 /* --- the same, or broadcast ----------------------------------------------------------------------- */
 
 bool et_graph_infer_same(struct et_graph_shapes *s)
@@ -197,8 +189,9 @@ bool et_graph_infer_layer_norm(struct et_graph_shapes *s)
 bool et_graph_infer_group_norm(struct et_graph_shapes *s)
 {
 	uint32_t dims[2];
-	return take_size(s, et_graph_int(s, 3, 0), &dims[0]) && take_size(s, et_graph_int(s, 6, 0), &dims[1]) &&
-	       set_like(s, 0, et_graph_arg(s, 0)) && set(s, 1, dims, 2) && set(s, 2, dims, 2);
+	return et_graph_take_size(s, et_graph_int(s, 3, 0), &dims[0]) &&
+	       et_graph_take_size(s, et_graph_int(s, 6, 0), &dims[1]) && set_like(s, 0, et_graph_arg(s, 0)) &&
+	       set(s, 1, dims, 2) && set(s, 2, dims, 2);
 }
 
 bool et_graph_infer_batch_norm(struct et_graph_shapes *s)
@@ -239,7 +232,7 @@ bool et_graph_infer_view(struct et_graph_shapes *s)
 		dims[i] = 1;
 		if (size == -1 && open == ET_GRAPH_NONE)
 			open = i; /* what is left */
-		else if (!take_size(s, size, &dims[i]))
+		else if (!et_graph_take_size(s, size, &dims[i]))
 			return false;
 	}
 	n_given = numel(dims, n);
@@ -294,7 +287,7 @@ bool et_graph_infer_cat(struct et_graph_shapes *s)
 		for (uint32_t k = 0; k < x->n_dims; k++)
 			if (k != dim && x->dims[k] != size.dims[k])
 				return et_graph_misfit(s, "sizes %u and %u", size.dims[k], x->dims[k]);
-		if (!take_size(s, (int64_t)size.dims[dim] + x->dims[dim], &size.dims[dim]))
+		if (!et_graph_take_size(s, (int64_t)size.dims[dim] + x->dims[dim], &size.dims[dim]))
 			return false;
 	}
 	if (is_first && n)
@@ -313,7 +306,7 @@ bool et_graph_infer_expand(struct et_graph_shapes *s)
 		uint32_t own = i < n - x->n_dims ? 1 : x->dims[i - (n - x->n_dims)];
 		if (size == -1)
 			size = own;
-		if (!take_size(s, size, &dims[i]))
+		if (!et_graph_take_size(s, size, &dims[i]))
 			return false;
 		if (own != 1 && own != dims[i])
 			return et_graph_misfit(s, "size %u becomes %u", own, dims[i]);
@@ -369,7 +362,7 @@ bool et_graph_infer_split(struct et_graph_shapes *s)
 		return et_graph_misfit(s, "%u sizes for %u parts", n, s->node->n_results);
 	for (uint32_t i = 0; i < n; i++) {
 		struct et_graph_size size = *x;
-		if (!take_size(s, et_graph_item(s, 1, i), &size.dims[dim]) || !set_like(s, i, &size))
+		if (!et_graph_take_size(s, et_graph_item(s, 1, i), &size.dims[dim]) || !set_like(s, i, &size))
 			return false;
 		et_add_up(&sum, size.dims[dim]);
 	}
@@ -468,7 +461,7 @@ bool et_graph_infer_full(struct et_graph_shapes *s)
 	if (n > ET_GRAPH_MAX_DIMS)
 		return et_graph_misfit(s, "%u dimensions", n);
 	for (uint32_t i = 0; i < n; i++)
-		if (!take_size(s, et_graph_item(s, 0, i), &dims[i]))
+		if (!et_graph_take_size(s, et_graph_item(s, 0, i), &dims[i]))
 			return false;
 	return set(s, 0, dims, n);
 }
@@ -498,7 +491,7 @@ bool et_graph_infer_pad(struct et_graph_shapes *s)
 		int64_t before = et_graph_item(s, 1, 2 * i), behind = et_graph_item(s, 1, 2 * i + 1);
 		if (before > INT32_MAX || before < INT32_MIN || behind > INT32_MAX || behind < INT32_MIN)
 			return et_graph_misfit(s, "padding of %lld and %lld", (long long)before, (long long)behind);
-		if (!take_size(s, *dim + before + behind, dim))
+		if (!et_graph_take_size(s, *dim + before + behind, dim))
 			return false;
 	}
 	return set_like(s, 0, &size);

@@ -71,8 +71,10 @@ uint32_t et_graph_n_items(const struct et_graph_shapes *s, uint32_t arg);
 int64_t et_graph_item(struct et_graph_shapes *s, uint32_t arg, uint32_t index);
 /* Item @index of argument @arg, a list of tensors; NULL if it was left out. */
 const struct et_graph_size *et_graph_tensor_item(const struct et_graph_shapes *s, uint32_t arg, uint32_t index);
-/* The number of the dimension that argument @arg names, which may be negative, in a tensor of @n_dims. */
+/* Turn @dim, which may be negative to count from the end, into the number of a dimension of a tensor of @n_dims. */
 bool et_graph_dim(struct et_graph_shapes *s, int64_t dim, uint32_t n_dims, uint32_t *ret_dim);
+/* @size as a size of a tensor. */
+bool et_graph_take_size(const struct et_graph_shapes *s, int64_t size, uint32_t *ret_size);
 /* Answer false with a sentence. */
 bool et_graph_misfit(const struct et_graph_shapes *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

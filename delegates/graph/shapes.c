@@ -81,6 +81,14 @@ bool et_graph_dim(struct et_graph_shapes *s, int64_t dim, uint32_t n_dims, uint3
 	return true;
 }
 
+bool et_graph_take_size(const struct et_graph_shapes *s, int64_t size, uint32_t *ret_size)
+{
+	if (size < 0 || size > UINT32_MAX)
+		return et_graph_misfit(s, "a size of %lld", (long long)size);
+	*ret_size = (uint32_t)size;
+	return true;
+}
+
 bool et_graph_misfit(const struct et_graph_shapes *s, const char *format, ...)
 {
 	char text[200];

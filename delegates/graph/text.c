@@ -149,7 +149,7 @@ static void put_value(struct printer *p, uint32_t index)
 	}
 }
 
-/* Where passes have laid it. */
+/* The place that passes gave the tensor. */
 static void put_memory(struct printer *p, const struct et_graph_tensor *tensor)
 {
 	char text[64];

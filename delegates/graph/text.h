@@ -7,7 +7,7 @@
  *     %3: f16[1, 2, 16, 8] = state
  *     %4: symbol = sym_size.int(%0, 0)
  *     %5: f32[1, 4] = aten.linear.default(%0, %1, none)
- *     %6: f32[1, 2, 2, 2], %7: i32[1, 2, 2, 2] = aten.max_pool2d_with_indices.default(%8, [2, 2], [], [0], [1], false)
+ *     %6: f32[1, 2, 2, 2], %7: i32[1, 2, 2, 2] = aten.max_pool2d_with_indices.default(%0, [2, 2], [], [0], [1], false)
  *     %9: f32[1, 8] = aten.cat.default([%5, %5], 1)
  *     return %5
  *
@@ -18,7 +18,7 @@
  * end of a line is a comment.
  *
  * After passes a text also says where tensors lie: `f32[1, 4] at 128` in the arena of a run, `f32[4] in %5` where that
- * tensor lies, `f32[4] in %5 from row 2 of dim 0` in a part of it. That is not parsed. */
+ * tensor lies, `f32[4] in %5 from row 2 of dim 0` in a part of it. The parser refuses that. */
 #ifndef DELEGATES_GRAPH_TEXT_H
 #define DELEGATES_GRAPH_TEXT_H
 

@@ -21,14 +21,6 @@ static int64_t spatial(struct et_graph_shapes *s, uint32_t arg, uint32_t index, 
 	return et_graph_item(s, arg, index < n ? index : n - 1);
 }
 
-static bool take(struct et_graph_shapes *s, int64_t size, uint32_t *ret_size)
-{
-	if (size < 0 || size > UINT32_MAX)
-		return et_graph_misfit(s, "the result would have a size of %lld", (long long)size);
-	*ret_size = (uint32_t)size;
-	return true;
-}
-
 static bool check_window(struct et_graph_shapes *s, const struct window *w)
 {
 	const int64_t most = 1 << 20; /* so that nothing below overflows */
@@ -50,7 +42,7 @@ static bool slide(struct et_graph_shapes *s, const struct window *w, uint32_t in
 	int64_t n = (room + (is_ceil ? w->stride - 1 : 0)) / w->stride + 1;
 	if (is_ceil && (n - 1) * w->stride >= (int64_t)in + w->padding)
 		n--;
-	return take(s, n, ret_out);
+	return et_graph_take_size(s, n, ret_out);
 }
 
 /* The inverse, for transposed convolutions. */
@@ -60,8 +52,8 @@ static bool spread(struct et_graph_shapes *s, const struct window *w, uint32_t i
 		return false;
 	if (extra < 0 || extra > INT32_MAX)
 		return et_graph_misfit(s, "output padding %lld", (long long)extra);
-	return take(s, ((int64_t)in - 1) * w->stride - 2 * w->padding + w->dilation * (w->kernel - 1) + extra + 1,
-		ret_out);
+	return et_graph_take_size(s,
+		((int64_t)in - 1) * w->stride - 2 * w->padding + w->dilation * (w->kernel - 1) + extra + 1, ret_out);
 }
 
 static bool set(struct et_graph_shapes *s, uint32_t result, const struct et_graph_size *size)
@@ -88,7 +80,7 @@ bool et_graph_infer_convolution(struct et_graph_shapes *s)
 	int64_t n_channels = w->dims[0];
 	if (is_transposed && __builtin_mul_overflow(w->dims[1], groups, &n_channels))
 		return et_graph_misfit(s, "%u channels for each of %lld groups", w->dims[1], (long long)groups);
-	if (!take(s, n_channels, &size.dims[1]))
+	if (!et_graph_take_size(s, n_channels, &size.dims[1]))
 		return false;
 	for (uint32_t i = 2; i < x->n_dims; i++) {
 		struct window window = { w->dims[i], spatial(s, 3, i - 2, 1), spatial(s, 4, i - 2, 0),
@@ -140,7 +132,7 @@ static bool infer_q8ta(struct et_graph_shapes *s, int64_t n_channels, int output
 	if (x->n_dims != 4)
 		return et_graph_misfit(s, "an input of %u dimensions", x->n_dims);
 	struct et_graph_size size = *x;
-	if (!take(s, n_channels, &size.dims[1]))
+	if (!et_graph_take_size(s, n_channels, &size.dims[1]))
 		return false;
 	for (uint32_t i = 0; i < 2; i++) {
 		struct window window = { spatial(s, 9, i, 1), spatial(s, 10, i, 1), spatial(s, 11, i, 0),

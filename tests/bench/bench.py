@@ -622,7 +622,7 @@ def reconnect(setup):
     """What a restart costs the clients that survive it, and what surviving costs a request."""
     out = []
     model = MODELS / "efficientnet_lite0_int8.pte"
-    with daemon(setup, {"efficientnet_lite0": model}) as d:
+    with daemon(setup, {"efficientnet_lite0": model}, "[model efficientnet_lite0]\npin = yes\n") as d:  # READY with the model
         first = d.process
         setup.remote(d, "efficientnet_lite0", requests=20)
         for what, kills in (("restart", False), ("kill and start", True)):

@@ -35,8 +35,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 {
 	struct inf_config_error error = { "" };
 	struct inf_model_conf *conf = inf_model_conf_new();
-	char *text = strndup((const char *)bytes, n_bytes);
+	char *text = calloc(1, n_bytes + 1); /* strndup would need a NUL behind the input, says AddressSanitizer */
 	if (conf && text) {
+		memcpy(text, bytes, n_bytes);
 		bool is_of_version = n_bytes % 2;
 		if (inf_model_conf_parse(conf, text, "model.conf", NULL, is_of_version, &error) == 0)
 			check(conf);

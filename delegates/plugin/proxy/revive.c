@@ -75,7 +75,7 @@ static bool is_ready(struct et_model *model, uint64_t *ret_generation)
 	return is_up && atomic_load_explicit(&model->ready, memory_order_relaxed) == *ret_generation;
 }
 
-/* With the lock: wait for the reviver, but not for long. Whether it is done. */
+/* Called under the lock: wait for the reviver, but not for long. Whether it is done. */
 static bool wait_for_reviver(struct et_backend *b)
 {
 	uint64_t until_ns = et_platform_now_ns(NULL) + PATIENCE_NS;

@@ -235,7 +235,7 @@ static pid_t clone_spawner(void)
 	return rc ? rc : (pid_t)pid;
 }
 
-/* Under the lock; there is no spawner. 0 or negative errno. */
+/* Called under the lock; there is no spawner. 0 or negative errno. */
 static int start(void)
 {
 	int pair[2];
@@ -269,7 +269,7 @@ int et_spawner_start(void)
 	return start();
 }
 
-/* Under the lock: the spawner does not answer. */
+/* Called under the lock: the spawner does not answer. */
 static void drop_ended(void)
 {
 	const struct et_log log = et_platform_log(ET_LOG_WARNING);
@@ -291,7 +291,7 @@ static void drop_ended(void)
 /* The spawner ended before it received the request. */
 enum { ASK_E_GONE = 1 };
 
-/* Under the lock. 0, ASK_E_GONE or negative errno. */
+/* Called under the lock. 0, ASK_E_GONE or negative errno. */
 static int ask(const struct request *request, size_t n_bytes, const int *fds, struct answer *ret_answer)
 {
 	union {
