@@ -604,12 +604,20 @@ def start_until_ready(setup, d):
         return time.monotonic()
 
 
+def n_requests(setup, d):
+    """The requests that the daemon of @d has had."""
+    r = subprocess.run([str(setup.inferctl), "--json", "--socket", str(d.socket), "status"], stdout=subprocess.PIPE, check=True)
+    return json.loads(r.stdout)["requests"]
+
+
 def pause(setup, d, kills):
     """The longest pause of eight clients in a restart of the daemon, beside the time from its stop to READY, in ms."""
+    before = n_requests(setup, d)
     with subprocess.Popen([str(setup.inferctl), "--socket", str(d.socket), "bench", "--json", "--clients", "8", "--requests",
                            str(setup.requests * 3), "--reconnect", "60000", "efficientnet_lite0"],
                           stdout=subprocess.PIPE, text=True) as clients:
-        time.sleep(1)  # they are at it
+        while n_requests(setup, d) < before + 80:  # they are at it
+            pass
         stopped = time.monotonic()
         d.process.kill() if kills else d.process.terminate()
         d.process.wait()
