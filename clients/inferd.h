@@ -86,7 +86,7 @@ struct inferd_binding;
  * Answers: INFERD_DISCONNECTED (no daemon listens there), INFERD_PERMISSION_DENIED, INFERD_RESOURCE_EXHAUSTED,
  * INFERD_FAILED_PRECONDITION (the daemon and the library have no version of the protocol in common). */
 INFERD_API int inferd_open(struct inferd **ret, const char *socket);
-/* As inferd_done_fn below: the callback may free objects, but not close the connection. */
+/* The callback may free objects, but not close the connection, as with inferd_done_fn below. */
 typedef void (*inferd_opened_fn)(struct inferd *d, int status, void *userdata);
 struct inferd_open_options {
 	size_t struct_size;      /* sizeof(struct inferd_open_options) */
@@ -272,7 +272,7 @@ INFERD_API int inferd_bind_slots(struct inferd_method *m, struct inferd_binding 
 typedef void (*inferd_bound_fn)(struct inferd_binding *b, int status, void *userdata);
 struct inferd_bind_options {
 	size_t struct_size; /* sizeof(struct inferd_bind_options) */
-	/* As for inferd_bind_slots. Both NULL: one new region, as for inferd_bind. */
+	/* Slots as for inferd_bind_slots. Both NULL: one new region, as for inferd_bind. */
 	const struct inferd_slot *inputs, *outputs;
 	uint64_t timeout_us; /* for the whole call; 0: none. INFERD_MISSED_DEADLINE when it has passed */
 	/* NULL: the call blocks. Otherwise it returns at once, 0 with *ret set, and inferd_dispatch or inferd_wait

@@ -128,7 +128,7 @@ int ctl_ask_open(struct ctl_ask **ret, const struct ctl *ctl, bool is_manager, c
 			 (errno == EACCES || (errno == ENOENT && access(ctl_socket_path(ctl), W_OK) == 0)),
 	     sees_more = access(manager, W_OK) == 0 && geteuid() != 0;
 	int rc = -1;
-	/* Those whom `administrators` of inferd.conf names manage over the users' socket, too, also if there is no
+	/* Users whom `administrators` of inferd.conf names manage over the users' socket, too, also if there is no
 	 * other. root sees as much there as at the manager's; other managers see more at the manager's. */
 	if (is_manager && !is_closed)
 		return open_at(ret, manager, true, error, error_size) ? -1 : 0;

@@ -147,7 +147,7 @@ static void print_why(const struct ctl *ctl, const struct inf_model_index *model
 				 : "no problems");
 }
 
-/* What the index has about one model: a paragraph for each entry, or a table. */
+/* Print what the index has about one model: a paragraph for each entry, or a table. */
 static int run_one(struct ctl *ctl, int argc, char **argv, bool is_table)
 {
 	struct inf_reply reply;

@@ -141,7 +141,7 @@ static uint64_t seat_resident_bytes(struct ctl_seat *seat)
 	struct ctl_ask *ask;
 	char error[1200];
 	uint64_t n_bytes = 0;
-	/* To ask is to connect anew: a daemon that was stopped meanwhile must stay so. */
+	/* The question needs a new connection, and a daemon that was stopped meanwhile must stay so. */
 	if (!inf_presence_is_held(ctl_socket_path(&ctl)))
 		return 0;
 	if (ctl_ask_open(&ask, &ctl, false, error, sizeof(error)) < 0)

@@ -183,7 +183,7 @@ struct inf_lib_output {
 	struct inf_scalar scalar;
 };
 
-/* Where an input or output lies. */
+/* The place of an input or output. */
 struct inf_lib_place {
 	struct inferd_region *region; /* NULL: it has none */
 	size_t offset, n_bytes;

@@ -74,13 +74,13 @@ int inf_lib_op_wait(struct inferd *d, struct inf_lib_op *op)
 
 /* ---- time ---- */
 
-/* When the library ends @op by itself. */
+/* The time at which the library ends @op by itself. */
 static uint64_t end_ns(const struct inf_lib_op *op)
 {
 	return op->deadline_ns + (op->kind == INF_LIB_REQUEST && op->request_id ? GRACE_NS : 0);
 }
 
-/* When inf_lib_tick has something to do. */
+/* The time at which inf_lib_tick has something to do. */
 static uint64_t next_ns(const struct inferd *d)
 {
 	uint64_t next = UINT64_MAX;

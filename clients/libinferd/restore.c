@@ -50,7 +50,7 @@ static bool is_not_there(const struct inferd_region *r)
 	return r->remote.state != INF_LIB_THERE;
 }
 
-/* What the daemon refused of @b or of what it needs; NULL: nothing. */
+/* The refusal of @b, or of what it needs; NULL: there is none. */
 static const struct inf_lib_remote *find_refused(const struct inferd_binding *b)
 {
 	if (b->method->remote.state == INF_LIB_FAILED)

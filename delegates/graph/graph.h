@@ -45,7 +45,7 @@ enum et_graph_kind {
 	ET_GRAPH_N_KINDS,
 };
 
-/* Where a tensor or a symbol comes from. */
+/* The origin of a tensor or a symbol. */
 enum et_graph_origin {
 	ET_GRAPH_OF_NODE,  /* the result of value.producer, or of no node: then nothing may read it */
 	ET_GRAPH_INPUT,    /* the caller's */

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What an operator is to the passes. */
+/* The kind of work that an operator does, for the passes. */
 enum et_graph_class {
 	ET_GRAPH_ELEMENTWISE, /* each element of the result depends on the elements of the arguments at its place */
 	ET_GRAPH_MOVEMENT,    /* each element of the result is an element of an argument, or a number */

@@ -22,7 +22,7 @@ static bool is_int(const struct et_graph_value *value, int64_t i)
 	return value->kind == ET_GRAPH_INT && value->i == i;
 }
 
-/* From the first element to at least the last one that can be. */
+/* Whether the slice goes from the first element to at least the last one that can be. */
 static bool is_whole_slice(const struct pass *pass, const struct et_graph_node *node, const struct et_graph_tensor *x)
 {
 	const struct et_graph_value *dim = arg_of(pass, node, 1), *from = arg_of(pass, node, 2),

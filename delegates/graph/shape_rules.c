@@ -314,7 +314,7 @@ bool et_graph_infer_expand(struct et_graph_shapes *s)
 	return set(s, 0, dims, n);
 }
 
-/* Where a slice begins or ends, as in Python. */
+/* The place where a slice begins or ends, as in Python. */
 static int64_t clip(int64_t at, uint32_t size)
 {
 	if (at < 0)

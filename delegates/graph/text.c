@@ -54,7 +54,7 @@ static void put_int(struct printer *p, int64_t i)
 	put(p, text);
 }
 
-/* With so many digits that it reads back the same, and never like an int. */
+/* Write @d with so many digits that it reads back the same, and never like an int. */
 static void put_double(struct printer *p, double d)
 {
 	char text[40];
@@ -231,7 +231,7 @@ static void put_constant(struct printer *p, const struct et_graph_tensor *tensor
 	put(p, text);
 }
 
-/* What no node makes is written before the first line that reads it. */
+/* Write the constants and states that the argument has, before the first line that reads them. */
 static void put_sources(struct printer *p, uint32_t index)
 {
 	const struct et_graph_value *value = &p->graph->values[index];

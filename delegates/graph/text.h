@@ -24,7 +24,7 @@
 
 #include "delegates/graph/graph.h"
 
-/* Where text goes: called with pieces of it. */
+/* The receiver of a text, called with pieces of it. */
 struct et_graph_sink {
 	void *self;
 	void (*write)(void *self, const char *text, size_t n);

@@ -103,7 +103,7 @@ static enum et_status read_tensor(struct reader *r, struct et_fb_table table, st
 	uint8_t type = et_fb_u8(&r->fb, table, TENSOR_TYPE, 0);
 	uint8_t host_type = et_fb_u8(&r->fb, table, TENSOR_HOST_TYPE, TYPE_UNSET);
 	struct et_fb_vector dims = et_fb_vector(&r->fb, table, TENSOR_DIMS, 4);
-	/* Without the field the number is 0: the schema's default. */
+	/* An absent field is 0, the schema's default: constant 0. */
 	int32_t constant = et_fb_i32(&r->fb, table, TENSOR_CONSTANT, 0);
 	int32_t memory = et_fb_i32(&r->fb, table, TENSOR_MEMORY, 0);
 	uint32_t sizes[ET_GRAPH_MAX_DIMS] = { 0 };
@@ -127,7 +127,7 @@ static enum et_status read_tensor(struct reader *r, struct et_fb_table table, st
 	if (constant < 0)
 		return ET_OK;
 	tensor->constant = (uint32_t)constant;
-	/* What is a constant and has memory of its own is written by the graph: a KV cache. */
+	/* A constant with memory of its own is written by the graph: a KV cache. */
 	value->origin = memory >= 0 ? ET_GRAPH_STATE : ET_GRAPH_CONSTANT;
 	return find_constant(r, tensor);
 }

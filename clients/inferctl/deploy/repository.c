@@ -129,7 +129,7 @@ static size_t add_version(unsigned **versions, size_t n, unsigned version)
 	return n + 1;
 }
 
-/* As the daemon counts: a folder without a program is no version. */
+/* Whether folder @name holds a program: without one it is no version, for the daemon neither. */
 static bool has_program(int at, const char *name)
 {
 	bool is_found = false;
