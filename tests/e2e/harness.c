@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,17 +126,50 @@ void e2e_watch(struct e2e *e)
 	e->n_fds = e2e_count_fds(e->pid);
 }
 
+/* The state of a process or thread, as the letter of its stat file. @path is that file. */
+static char state_in(const char *path)
+{
+	char text[256] = "";
+	FILE *file = fopen(path, "re");
+	if (!file)
+		return 0;
+	bool is_read = fgets(text, sizeof text, file);
+	fclose(file);
+	const char *name_end = is_read ? strrchr(text, ')') : NULL;
+	return name_end ? name_end[2] : '\0';
+}
+
 char e2e_state_of(pid_t pid)
 {
-	char path[64], text[256] = "";
+	char path[64];
 	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	FILE *file = fopen(path, "re");
-	assert_non_null(file);
-	assert_non_null(fgets(text, sizeof text, file));
-	fclose(file);
-	const char *name_end = strrchr(text, ')');
-	assert_non_null(name_end);
-	return name_end[2];
+	char state = state_in(path);
+	assert_true(state);
+	return state;
+}
+
+/* A thread that ends meanwhile has no state, and counts as running. */
+static bool has_running_thread(pid_t pid)
+{
+	char path[320];
+	struct dirent *entry;
+	bool is_running = false;
+	snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+	DIR *threads = opendir(path);
+	assert_non_null(threads);
+	while ((entry = readdir(threads))) {
+		snprintf(path, sizeof path, "/proc/%d/task/%s/stat", (int)pid, entry->d_name);
+		is_running |= entry->d_name[0] != '.' && state_in(path) != 'T';
+	}
+	closedir(threads);
+	return is_running;
+}
+
+void e2e_suspend(pid_t pid)
+{
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	while (has_running_thread(pid))
+		sched_yield();
 }
 
 int e2e_wait(struct e2e *e)

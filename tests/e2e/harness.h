@@ -63,6 +63,8 @@ void e2e_deinit(struct e2e *e);
 int e2e_wait(struct e2e *e);
 /* The state of the process's first thread: 'Z' when it has ended, whatever the others are in. */
 char e2e_state_of(pid_t pid);
+/* SIGSTOP, and wait until none of its threads runs any more: kill returns before they have stopped. */
+void e2e_suspend(pid_t pid);
 
 /* Write @bytes to models/NAME. Makes the folders of NAME. */
 void e2e_put(struct e2e *e, const char *name, const void *bytes, size_t n_bytes);

@@ -190,24 +190,6 @@ static bool has_own_host(const struct inf_server_status *status, const void *arg
 	return false;
 }
 
-/* SIGSTOP, and wait until none of its threads runs any more. */
-static void stop_process(pid_t pid)
-{
-	char path[64], text[512];
-	const char *state;
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	assert_int_equal(kill(pid, SIGSTOP), 0);
-	do {
-		int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-		ssize_t n = read(fd, text, sizeof(text) - 1);
-		assert_true(n > 0);
-		text[n] = '\0';
-		close(fd);
-		state = strrchr(text, ')');
-		assert_non_null(state);
-	} while (state[2] != 'T');
-}
-
 /* The process of a user's own programs hangs, which has no time limit for a run: all workers of the CPU wait for it. */
 static void test_own_programs(void **state)
 {
@@ -230,7 +212,7 @@ static void test_own_programs(void **state)
 	}
 	assert_true(e2e_infer(b[0], 3, &rc) == 6 && rc == 0);
 	e2e_until(&e, has_own_host, &pid);
-	stop_process(pid);
+	e2e_suspend(pid);
 	begin(b, status, N_WORKERS);
 	for (int i = 0; i < N_WORKERS; i++) {
 		while (status[i] == 1)

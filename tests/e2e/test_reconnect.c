@@ -296,7 +296,7 @@ static void test_in_each_call(void **state)
 		for (size_t i = 0; i < ET_ARRAY_LEN(all_calls); i++) {
 			struct caller caller = { .call = all_calls[i], .calls = &calls };
 			pthread_t thread;
-			assert_int_equal(kill(e.pid, SIGSTOP), 0);
+			e2e_suspend(e.pid);
 			assert_int_equal(pthread_create(&thread, NULL, caller_main, &caller), 0);
 			until_asleep(&caller);
 			if (kills) {
@@ -436,7 +436,7 @@ static void test_stopped(void **state)
 	struct inferd *d = e2e_connect(&e), *late = NULL;
 	struct inferd_binding *b = e2e_bind(d, "double", NULL);
 	expect_answer(b, 1);
-	assert_int_equal(kill(e.pid, SIGSTOP), 0);
+	e2e_suspend(e.pid);
 	assert_int_equal(inferd_infer(b, &brief), -INFERD_MISSED_DEADLINE);
 	assert_int_equal(inferd_infer(b, &brief), -INFERD_MISSED_DEADLINE);
 	struct inferd_open_options options = {

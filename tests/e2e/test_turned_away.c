@@ -35,7 +35,7 @@ static void test_turned_away(void **state)
 	struct inf_request infer = { .kind = INF_REQUEST_INFER, .infer = { .binding = binding } };
 	for (int round = 0; round < 3; round++) {
 		int n_fds = e2e_count_fds(e.pid);
-		assert_int_equal(kill(e.pid, SIGSTOP), 0); /* so that they come at once, with what they sent */
+		e2e_suspend(e.pid); /* so that they come at once, with what they sent */
 		for (int i = 0; i < N; i++) {
 			raw[i] = e2e_raw_new(e.socket, true);
 			assert_true(e2e_raw_send_copies(raw[i], "odd", 4, fd, 1));
@@ -90,7 +90,7 @@ static int be_turned_away(struct e2e *e, int n, int lingering)
 	int status, told[2];
 	char byte = 0;
 	assert_int_equal(pipe(told), 0);
-	assert_int_equal(kill(e->pid, SIGSTOP), 0); /* so that what was sent is there when it is accepted */
+	e2e_suspend(e->pid); /* so that what was sent is there when it is accepted */
 	pid_t pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
@@ -169,7 +169,7 @@ static void test_turned_away_lingering(void **state)
 	assert_true(bound > FEW + 10 && bound < FEW + MANY - 10);
 	/* So that what they sent is there when they are accepted. Once: whoever is stopped while he lingers does so
 	 * no more. */
-	assert_int_equal(kill(e.pid, SIGSTOP), 0);
+	e2e_suspend(e.pid);
 	for (int i = 0; i < FEW + MANY; i++) {
 		raw[i] = e2e_raw_new(e.socket, true);
 		assert_true(e2e_raw_send_copies(raw[i], "odd", 4, i ? null : lingering, 1));
@@ -221,7 +221,7 @@ static void test_surplus(void **state)
 	for (int i = 0; i < N; i++)
 		raw[i] = e2e_raw_new(e.socket, false);
 	int n_fds = e2e_count_fds(e.pid);
-	assert_int_equal(kill(e.pid, SIGSTOP), 0); /* so that the daemon's is the last one, and lingers */
+	e2e_suspend(e.pid); /* so that the daemon's is the last one, and lingers */
 	assert_true(e2e_raw_send_copies(raw[0], "odd", 4, lingering, 1));
 	close(lingering);
 	assert_int_equal(kill(e.pid, SIGCONT), 0);
@@ -285,7 +285,7 @@ static void test_surplus_of_many(void **state)
 	assert_int_equal(reply.status, INF_RESOURCE_EXHAUSTED);
 	assert_non_null(strstr(reply.error, "all users together hold "));
 	int n_fds = e2e_count_fds(e.pid);
-	assert_int_equal(kill(e.pid, SIGSTOP), 0); /* so that the daemon's descriptor is the last one, and lingers */
+	e2e_suspend(e.pid); /* so that the daemon's descriptor is the last one, and lingers */
 	for (int i = 0; i < USERS; i++) {
 		lingering[i] = make_lingering(&peers[i]);
 		fds[0] = lingering[i];
@@ -319,7 +319,7 @@ static void test_slow_backlog(void **state)
 	int peer, lingering = make_lingering(&peer);
 	e2e_init(&e);
 	e2e_start(&e, "drain = 100ms\n");
-	assert_int_equal(kill(e.pid, SIGSTOP), 0);
+	e2e_suspend(e.pid);
 	for (int i = 0; i < N; i++)
 		raw[i] = e2e_raw_new(e.socket, true);
 	assert_true(e2e_raw_send_copies(raw[N - 1], "odd", 4, lingering, 1));
