@@ -68,7 +68,6 @@ LEGS = [
     Leg("lint", "the rules of the source tree", build="gcc", options=RELEASE, suites=["lint"]),
     Leg("gcc", "gcc, optimized: every suite", options=RELEASE, without=["lint", "fuzz", "boot"]),
     Leg("boot", "the Debian packages on a booted system", build="gcc", options=RELEASE, suites=["boot"]),
-    Leg("clang", "clang: unit tests", cc="clang", suites=["unit"]),
     Leg("asan", "AddressSanitizer and UndefinedBehaviorSanitizer: every suite", cc="clang",
         options=["-Db_sanitize=address,undefined"], without=["lint", "fuzz", "tools", "install", "boot"], patience=3),
     Leg("fuzz", "the fuzz corpora, replayed under the sanitizers", build="asan", cc="clang",
