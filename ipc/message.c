@@ -305,6 +305,7 @@ static int reply_decode(struct inf_reply *ret_reply, const void *bytes, size_t n
 	ret_reply->kind = INF_REPLY_NONE;
 	ret_reply->status = inf_status_text((int)message->status) ? (enum inf_status)message->status : INF_UNKNOWN;
 	ret_reply->shutting_down = message->shutting_down;
+	ret_reply->goes_on = message->goes_on;
 	ret_reply->error = string_decode(message->error, INF_MAX_TEXT);
 	if (!ret_reply->error) {
 		et_fail(coding->diag, ET_E_INVALID_ARGUMENT, "Reply.error: %s", bad_string);
@@ -553,6 +554,7 @@ int inf_message_encode_reply(const struct inf_reply *reply, void *packet, size_t
 	message.id = reply->id;
 	message.status = (Inferd__Wire__Status)reply->status;
 	message.shutting_down = reply->shutting_down;
+	message.goes_on = reply->goes_on;
 	message.error = (char *)string_mended(codec, reply->error, INF_MAX_TEXT);
 	if (!message.error)
 		return -ENOMEM;

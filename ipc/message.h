@@ -71,6 +71,7 @@ struct inf_hello {
 	const char *client_name;
 	uint32_t weight;
 	uint32_t oldest_protocol;
+	bool hears_ends;
 };
 struct inf_hello_reply {
 	uint32_t protocol;
@@ -498,7 +499,7 @@ struct inf_reply {
 	uint64_t id;
 	enum inf_status status; /* a number that this version does not know becomes INF_UNKNOWN */
 	const char *error;
-	bool shutting_down;
+	bool shutting_down, goes_on;
 	enum inf_reply_kind kind;
 	union {
 		struct inf_hello_reply hello;

@@ -82,6 +82,7 @@ static const struct field hello_fields[] = {
 	STRING(client_name, INF_MAX_NAME),
 	NUMBER(weight),
 	NUMBER(oldest_protocol),
+	BOOL(hears_ends),
 };
 SHAPE(hello, hello);
 #undef OURS

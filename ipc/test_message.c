@@ -173,7 +173,8 @@ static void requests_come_back(void **state)
 	struct inf_request back;
 #define REQUEST(kind_, n_fields, ...) \
 	back = request_and_back(&(struct inf_request){ .id = 77, .kind = kind_, __VA_ARGS__ }, n_fields)
-	REQUEST(INF_REQUEST_HELLO, 4, .hello = { 5, "caf\xc3\xa9 \xf0\x9f\x90\x88", 7, 2 });
+	REQUEST(INF_REQUEST_HELLO, 5, .hello = { 5, "caf\xc3\xa9 \xf0\x9f\x90\x88", 7, 2, true });
+	assert_true(back.hello.hears_ends);
 	assert_int_equal(back.hello.protocol, 5);
 	assert_int_equal(back.hello.oldest_protocol, 2);
 	assert_int_equal(back.hello.weight, 7);
@@ -276,7 +277,9 @@ static void replies_come_back(void **state)
 	assert_string_equal(back.error, "too late");
 	assert_false(back.shutting_down);
 	REPLY(INF_REPLY_NONE, 0, .status = INF_UNAVAILABLE, .error = "it ends", .shutting_down = true);
-	assert_true(back.shutting_down);
+	assert_true(back.shutting_down && !back.goes_on);
+	REPLY(INF_REPLY_NONE, 0, .status = INF_MISSED_DEADLINE, .error = "too late", .goes_on = true);
+	assert_true(back.goes_on && !back.shutting_down);
 	REPLY(INF_REPLY_HELLO, 7, .hello = { 1, "inferd", "0.1", 16, 64, 3, true });
 	assert_true(back.hello.has_presence);
 	assert_int_equal(back.hello.weight, 3);
