@@ -10,7 +10,9 @@
  * instruction, a spare worker serves requests that would starve (inf_pool_relieve).
  *
  * What must always be true: `answer` decides between the worker and the loop thread. What the run uses (binding,
- * regions, frame, charges) stays until the worker comes back, and a stateful Method's next request waits for that. */
+ * regions, frame, charges) stays until the worker comes back, and a stateful Method's next request waits for that. A
+ * client that asked for it is told then, since only then its memory is its own again: by the worker, after what this
+ * thread has sent. */
 #include "daemon/client/give_up.h"
 
 #include "daemon/client/binding.h"
@@ -18,27 +20,47 @@
 #include "daemon/context.h"
 #include "runtime/platform/platform.h"
 
-/* Answer in the worker's place, and ask the run to stop. False: the worker answers. */
-static bool answer_for_worker(struct inf_binding *b, enum inf_job_answer as, enum inf_status status, const char *why)
+enum answered { NOT_ANSWERED, ANSWERED, ENDED };
+
+static void tell(struct inf_binding *b, enum inf_status status, const char *why)
 {
-	uint32_t expected = INF_ANSWER_OPEN;
-	if (!inf_job_is_busy(&b->job) || !atomic_compare_exchange_strong(&b->job.answer, &expected, as))
-		return false;
-	atomic_store(&b->job.run.cancelled, true);
-	inf_queues_cancel(&b->method->context->queues, &b->job.run);
-	inf_session_refuse(b->session, b->job.id, status, "%s", why);
-	return true;
+	inf_session_reply(b->session,
+		&(struct inf_reply){
+			.id = b->job.id, .status = status, .error = why, .goes_on = b->session->hears_ends });
+}
+
+/* Answer in the worker's place if `answer` is @from, and ask the run to stop. NOT_ANSWERED: it is not, for instance
+ * since the worker answers. ENDED: answered, and the worker came back meanwhile; it has left it to this thread to
+ * say so. */
+static enum answered answer_for_worker(struct inf_binding *b, uint32_t from, enum inf_job_answer as,
+	enum inf_status status, const char *why)
+{
+	bool is_first = from == INF_ANSWER_OPEN;
+	uint32_t now = INF_ANSWER_GIVING_UP;
+	if (!inf_job_is_busy(&b->job) || !atomic_compare_exchange_strong(&b->job.answer, &from, now))
+		return NOT_ANSWERED;
+	if (is_first) {
+		atomic_store(&b->job.run.cancelled, true);
+		inf_queues_cancel(&b->method->context->queues, &b->job.run);
+	}
+	if (is_first || b->session->hears_ends)
+		tell(b, status, why);
+	if (atomic_compare_exchange_strong(&b->job.answer, &now, as))
+		return ANSWERED;
+	if (b->session->hears_ends)
+		inf_session_refuse(b->session, b->job.id, INF_CANCELLED, "the run has ended");
+	return ENDED;
 }
 
 bool inf_job_give_up(struct inf_binding *b, enum inf_status status, const char *why)
 {
 	struct inf_model *model = b->method->model;
-	uint32_t expected = INF_ANSWER_GIVEN_UP;
 	atomic_fetch_add_explicit(&model->n_stuck, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&b->method->first->n_stuck, 1, memory_order_relaxed);
-	if (answer_for_worker(b, INF_ANSWER_STUCK, status, why) ||
-		(inf_job_is_busy(&b->job) &&
-			atomic_compare_exchange_strong(&b->job.answer, &expected, INF_ANSWER_STUCK)))
+	enum answered is = answer_for_worker(b, INF_ANSWER_OPEN, INF_ANSWER_STUCK, status, why);
+	if (is == NOT_ANSWERED)
+		is = answer_for_worker(b, INF_ANSWER_GIVEN_UP, INF_ANSWER_STUCK, status, why);
+	if (is == ANSWERED)
 		return true;
 	atomic_fetch_sub_explicit(&model->n_stuck, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&b->method->first->n_stuck, 1, memory_order_relaxed);
@@ -74,11 +96,12 @@ static void give_up_overdue(struct inf_binding *b, struct inf_pool *pool, uint32
 	const struct inf_context *context = b->method->context;
 	uint64_t deadline_ns = b->job.item.deadline_ns;
 	bool is_late = deadline_ns && et_platform_now_ns(NULL) >= deadline_ns;
-	bool is_given_up = answer_for_worker(b, INF_ANSWER_GIVEN_UP, is_late ? INF_MISSED_DEADLINE : INF_CANCELLED,
+	enum answered is = answer_for_worker(b, INF_ANSWER_OPEN, INF_ANSWER_GIVEN_UP,
+		is_late ? INF_MISSED_DEADLINE : INF_CANCELLED,
 		is_late ? "the request's deadline passed within an instruction that does not end yet"
 			: "the request was cancelled within an instruction that does not end yet");
 	b->job.item.overdue_ns = 0;
-	if (!is_given_up)
+	if (is != ANSWERED)
 		return;
 	bool is_replaced = inf_pool_replace(pool, worker, &b->job.item);
 	if (!inf_session_may_log(b->session, INF_LOG_RUNS))

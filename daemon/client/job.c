@@ -183,8 +183,7 @@ static void drop_reply(struct inf_reply_buffer *buffer)
 	buffer->fd = -1;
 }
 
-/* Release the job, then send what encode wrote, unless the job was given up meanwhile. @b must not be used
- * afterwards. */
+/* Release the job, then send what encode wrote. @b must not be used afterwards. */
 static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 {
 	struct inf_session *session = b->session;
@@ -195,7 +194,10 @@ static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 	atomic_fetch_sub_explicit(&session->n_in_flight, 1, memory_order_relaxed);
 	/* before it is IDLE and may be submitted again */
 	uint32_t answer = atomic_exchange(&b->job.answer, INF_ANSWER_WORKER);
+	/* The client has its answer. What is in @buffer, which is never OK, tells it that the run has ended.
+	 * GIVING_UP: the loop thread says so itself, since its answer comes first. */
 	bool is_given_up = answer == INF_ANSWER_GIVEN_UP || answer == INF_ANSWER_STUCK;
+	bool is_told = answer != INF_ANSWER_GIVING_UP && (!is_given_up || session->hears_ends);
 	if (answer == INF_ANSWER_STUCK) {
 		atomic_fetch_sub_explicit(&b->method->model->n_stuck, 1, memory_order_relaxed);
 		atomic_fetch_sub_explicit(&b->method->first->n_stuck, 1, memory_order_relaxed);
@@ -206,10 +208,10 @@ static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 	inf_method_job_ended(b->method->first);
 	set_state(b, INF_JOB_IDLE);
 	/* the reference taken in inf_job_submit keeps @b, and @b keeps the session, until inf_binding_unref */
-	if (is_given_up)
-		drop_reply(buffer);
-	else
+	if (is_told)
 		inf_session_send(session, buffer);
+	else
+		drop_reply(buffer);
 	inf_binding_unref(b);
 	/* release: pairs with the acquire in end_if_drained, which then ends what all this uses */
 	atomic_fetch_sub_explicit(&context->n_unanswered, 1, memory_order_release);

@@ -32,8 +32,10 @@ enum inf_job_state {
 enum inf_job_answer {
 	INF_ANSWER_OPEN,
 	INF_ANSWER_WORKER, /* the thread that ended the job */
-	/* The loop thread has, and the worker is still in the run: the job was given up, and its result is thrown away.
-	 * STUCK: it is also counted in n_stuck, so that no other request of the model begins. */
+	/* The loop thread has, and the worker is still in the run: the job was given up, and its result is thrown
+	 * away. GIVING_UP: while the loop thread sends that. STUCK: it is also counted in n_stuck, so that no other
+	 * request of the model begins. */
+	INF_ANSWER_GIVING_UP,
 	INF_ANSWER_GIVEN_UP,
 	INF_ANSWER_STUCK,
 };

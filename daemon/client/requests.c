@@ -38,9 +38,10 @@ static void on_hello(struct inf_session *s, const struct inf_request *r)
 		return;
 	}
 	inf_text(s->name, sizeof(s->name), "%s", r->hello.client_name);
-	if (!s->weight) { /* only once: the queues use it from now on */
+	if (!s->weight) { /* only once: the queues and workers use it from now on */
 		bool is_less = r->hello.weight && r->hello.weight < s->user->weight;
 		s->weight = is_less ? r->hello.weight : s->user->weight;
+		s->hears_ends = r->hello.hears_ends;
 		for (size_t i = 0; i < ET_ARRAY_LEN(s->flows); i++)
 			inf_flow_init(&s->flows[i], &s->user->groups[i], s->weight);
 	}

@@ -54,6 +54,7 @@ struct inf_session {
 	struct inf_quota_user *user;
 	char name[INF_MAX_NAME + 1];
 	uint32_t weight;                       /* 0: no Hello yet */
+	bool hears_ends;                       /* the client is told when a run that was given up has ended */
 	struct inf_flow flows[INF_QUEUES_MAX]; /* one for each queue, under its lock */
 
 	/* The objects of the client; requests.c fills and empties these. */

@@ -239,6 +239,15 @@ struct e2e_raw *e2e_raw_new(const char *path, bool is_silent)
 	return raw;
 }
 
+struct e2e_raw *e2e_raw_new_hearing(const char *path)
+{
+	struct e2e_raw *raw = e2e_raw_new(path, true);
+	struct inf_request hello = { .kind = INF_REQUEST_HELLO,
+		.hello = { .protocol = INF_PROTOCOL, .client_name = "e2e", .hears_ends = true } };
+	assert_int_equal(e2e_raw_call(raw, hello).status, INF_OK);
+	return raw;
+}
+
 void e2e_raw_free(struct e2e_raw *raw)
 {
 	if (!raw)
@@ -405,16 +414,6 @@ static bool has_jobs(const struct inf_server_status *status, const void *arg)
 void e2e_until_jobs(struct e2e *e, uint32_t n_running, uint32_t n_waiting)
 {
 	e2e_until(e, has_jobs, (uint32_t[]){ n_running, n_waiting });
-}
-
-static bool has_requests(const struct inf_server_status *status, const void *arg)
-{
-	return status->requests >= *(const uint64_t *)arg;
-}
-
-void e2e_until_requests(struct e2e *e, uint64_t n)
-{
-	e2e_until(e, has_requests, &n);
 }
 
 uint64_t e2e_requests(struct e2e *e)

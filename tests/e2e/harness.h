@@ -113,6 +113,8 @@ int e2e_count_fds(pid_t pid);
 
 /* A client that speaks the wire itself. Says Hello unless @is_silent. */
 struct e2e_raw *e2e_raw_new(const char *path, bool is_silent);
+/* The same with a Hello that asks to be told when a run that was given up has ended. */
+struct e2e_raw *e2e_raw_new_hearing(const char *path);
 void e2e_raw_free(struct e2e_raw *raw);
 /* Send; the request gets the next id. @fd: -1, or one to send beside it. */
 void e2e_raw_send(struct e2e_raw *raw, struct inf_request *request, int fd);

@@ -214,6 +214,55 @@ static void test_calls(void **state)
 	e2e_deinit(&e);
 }
 
+/* A client that asks for it is told that the run goes on, and when it has ended; others get one reply. */
+static void test_told(void **state)
+{
+	struct e2e e;
+	start(&e);
+	for (int i = 0; i < 4; i++) {
+		bool hears = i % 2, is_cancelled = i / 2;
+		struct e2e_raw *raw = hears ? e2e_raw_new_hearing(e.socket) : e2e_raw_new(e.socket, false);
+		struct inf_reply reply;
+		uint64_t method, binding, region;
+		float *floats;
+		e2e_raw_bind(raw, "wait", &method, &binding, &region, &floats);
+		floats[0] = 1;
+		struct inf_request infer = { .kind = INF_REQUEST_INFER, .infer = { .binding = binding } };
+		infer.infer.timeout_us = is_cancelled ? 0 : 20000;
+		e2e_raw_send(raw, &infer, -1);
+		uint64_t id = raw->last_id;
+		if (is_cancelled) {
+			struct inf_request cancel = { .kind = INF_REQUEST_CANCEL, .cancel = { id } };
+			e2e_until_jobs(&e, 1, 0);
+			assert_int_equal(e2e_raw_call(raw, cancel).status, INF_OK);
+		}
+		assert_true(e2e_raw_receive(raw, &reply));
+		assert_int_equal(reply.id, id);
+		assert_int_equal(reply.status, is_cancelled ? INF_CANCELLED : INF_MISSED_DEADLINE);
+		assert_non_null(strstr(reply.error, "does not end yet"));
+		assert_int_equal(reply.goes_on, hears);
+		infer.infer.timeout_us = 0;
+		reply = e2e_raw_call(raw, infer);
+		assert_int_equal(reply.status, INF_BUSY);
+		assert_non_null(strstr(reply.error, "given up"));
+		e2e_until(&e, runs_none, NULL);
+		if (hears) {
+			assert_true(e2e_raw_receive(raw, &reply));
+			assert_int_equal(reply.id, id);
+			assert_int_not_equal(reply.status, INF_OK);
+			assert_false(reply.goes_on);
+		}
+		floats[0] = 2;
+		do
+			reply = e2e_raw_call(raw, infer);
+		while (!hears && reply.status == INF_BUSY); /* the worker has just left the run */
+		assert_int_equal(reply.status, INF_OK);
+		e2e_raw_free(raw);
+	}
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
 /* The client goes while its run is in such a call. */
 static void test_gone(void **state)
 {
@@ -364,7 +413,7 @@ static void test_classes(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_kernels), cmocka_unit_test(test_calls),
-		cmocka_unit_test(test_gone), cmocka_unit_test(test_state), cmocka_unit_test(test_users),
-		cmocka_unit_test(test_classes) };
+		cmocka_unit_test(test_told), cmocka_unit_test(test_gone), cmocka_unit_test(test_state),
+		cmocka_unit_test(test_users), cmocka_unit_test(test_classes) };
 	return e2e_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

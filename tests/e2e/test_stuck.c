@@ -210,6 +210,37 @@ static void test_stuck(void **state)
 	e2e_deinit(&e);
 }
 
+/* A request's deadline passes first: who hears of the run is told of both. */
+static void test_told(void **state)
+{
+	struct inf_reply reply;
+	uint64_t method, binding, region;
+	float *floats;
+	struct e2e e;
+	e2e_init(&e);
+	e2e_put_word(&e, "block");
+	start(&e, "", SHORT_STALL("block"));
+	struct e2e_raw *raw = e2e_raw_new_hearing(e.socket);
+	e2e_raw_bind(raw, "block", &method, &binding, &region, &floats);
+	floats[0] = 1;
+	struct inf_request infer = { .kind = INF_REQUEST_INFER, .infer = { .binding = binding, .timeout_us = 20000 } };
+	reply = e2e_raw_call(raw, infer);
+	assert_true(reply.status == INF_MISSED_DEADLINE && reply.goes_on);
+	assert_true(e2e_raw_receive(raw, &reply));
+	assert_true(reply.id == raw->last_id && reply.status == INF_INTERNAL && reply.goes_on);
+	assert_non_null(strstr(reply.error, "'stall'"));
+	e2e_until(&e, is_released, NULL);
+	assert_true(e2e_raw_receive(raw, &reply));
+	assert_true(reply.id == raw->last_id && reply.status != INF_OK && !reply.goes_on);
+	floats[0] = 2;
+	infer.infer.timeout_us = 0;
+	assert_int_equal(e2e_raw_call(raw, infer).status, INF_OK);
+	e2e_raw_free(raw);
+
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
 static struct inferd_binding *bind_method(struct inferd *d, const char *method, const struct inferd_method *with,
 	struct inferd_method **ret)
 {
@@ -538,6 +569,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stuck),
+		cmocka_unit_test(test_told),
 		cmocka_unit_test(test_sharing),
 		cmocka_unit_test(test_gone),
 		cmocka_unit_test(test_patience),
