@@ -127,13 +127,16 @@ void inf_lib_request_expire(struct inferd_binding *b)
 {
 	struct inferd *d = b->method->d;
 	uint64_t id = b->op.request_id;
+	if (!id) { /* an earlier one may still be late */
+		inf_lib_op_end(d, &b->op, -INFERD_MISSED_DEADLINE,
+			"the request's timeout passed before the daemon could be asked");
+		return;
+	}
 	b->late_id = id;
-	b->method->program->n_late += id != 0;
+	b->method->program->n_late++;
 	inf_lib_op_end(d, &b->op, -INFERD_MISSED_DEADLINE,
-		id ? "the request's timeout passed, and the daemon has not answered"
-		   : "the request's timeout passed before the daemon could be asked");
-	if (id)
-		inf_lib_tell(d, &(struct inf_request){ .kind = INF_REQUEST_CANCEL, .cancel = { id } });
+		"the request's timeout passed, and the daemon has not answered");
+	inf_lib_tell(d, &(struct inf_request){ .kind = INF_REQUEST_CANCEL, .cancel = { id } });
 }
 
 /* ---- starting a request ---- */
