@@ -64,7 +64,7 @@ enum inferd_status {
 	INFERD_UNIMPLEMENTED = 12,      /* the model needs an operator or a backend that the daemon lacks */
 	INFERD_INTERNAL = 13,           /* a run failed, or the library and the daemon disagree */
 	INFERD_UNAVAILABLE = 14,        /* the daemon shuts down, or the model was unloaded: open the Method again */
-	INFERD_BUSY = 32,               /* a request is in flight on this binding, or the Method is being reset */
+	INFERD_BUSY = 32,               /* the binding has a request in flight, or the Method is being reset */
 	INFERD_MISSED_DEADLINE = 33,    /* the request's timeout passed before it ended */
 	INFERD_STATE_LOST = 34,         /* a request was cut short, or the daemon restarted: reset the Method */
 	INFERD_BACKEND_CRASHED = 35,    /* the process of the backend died; the daemon starts it again */
@@ -184,7 +184,8 @@ INFERD_API int inferd_method_open_fd(struct inferd *d, struct inferd_method **re
  * or inferd_close, and accept no request any more. */
 INFERD_API void inferd_method_close(struct inferd_method *m);
 /* Put the state back to its initial values, for a new sequence. State that is shared is reset for all Methods that
- * share it. INFERD_BUSY if a request of this Method, or of one that shares its state, is in flight. */
+ * share it. INFERD_BUSY if a request of this Method, or of one that shares its state, is in flight, or goes on after
+ * its timeout. */
 INFERD_API int inferd_method_reset(struct inferd_method *m);
 
 enum { INFERD_MAX_DIMS = 16 };
@@ -336,12 +337,12 @@ struct inferd_request_options {
 	/* Microseconds from the call. If the request has not ended by then, it ends with INFERD_MISSED_DEADLINE, at
 	 * most 10 ms later and whatever the daemon does. 0: no limit.
 	 *
-	 * If the daemon had not answered, it may go on with the request for a while, read its inputs and write its
-	 * outputs. The memory stays valid: the library and the daemon keep it mapped. The application may write new
-	 * inputs at once, and a next request on the binding waits until the daemon is done with this one, so its
-	 * answer is right. But do not use memory that holds these outputs for anything else (another binding, a frame
-	 * of a camera) before a next request on the binding has ended with another status, or the connection is
-	 * closed. */
+	 * The daemon may go on with the request for a while, read its inputs and write its outputs: it may not have
+	 * answered at all, or be in one long instruction. The memory stays valid: the library and the daemon keep it
+	 * mapped. The application may write new inputs at once, and a next request on the binding waits until the
+	 * daemon is done with this one, so its answer is right. But do not use memory that holds these outputs for
+	 * anything else (another binding, a frame of a camera) before a next request on the binding has succeeded.
+	 * The same holds after INFERD_CANCELLED. */
 	uint64_t timeout_us;
 	bool profile; /* measure each part of the request: see inferd_last_profile */
 };

@@ -55,7 +55,8 @@ void inf_lib_binding_free(struct inferd_binding *b)
 {
 	et_list_remove(&b->node);
 	inf_lib_op_drop(b->method->d, &b->op);
-	b->method->program->is_lost |= b->late_id && b->method->is.is_stateful; /* its end is not seen any more */
+	b->method->program->is_lost |= b->is_unanswered &&
+				       b->method->is.is_stateful; /* its answer is not seen any more */
 	inf_lib_request_settle(b);
 	for (size_t i = 0; b->inputs && i < b->method->is.n_inputs; i++)
 		if (b->inputs[i].region)

@@ -98,7 +98,8 @@ int inf_lib_greet(struct inferd *d)
 		.hello = { .protocol = INF_PROTOCOL,
 			.client_name = d->client_name,
 			.weight = d->weight,
-			.oldest_protocol = INF_PROTOCOL_OLDEST } };
+			.oldest_protocol = INF_PROTOCOL_OLDEST,
+			.hears_ends = true } };
 	rc = inf_lib_send(d, &request, NULL, 0);
 	d->hello_id = request.id;
 	return rc;

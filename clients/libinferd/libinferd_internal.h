@@ -141,9 +141,9 @@ struct inf_lib_program {
 	bool from_fd;
 	int fds[INF_MAX_PACKET_FDS]; /* copies; kept until the first Method is open, with reconnect_ms longer */
 	size_t n_fds;
-	bool has_state;  /* the daemon's state differs from the initial one, as far as is known */
-	unsigned n_late; /* bindings with a late_id */
-	bool is_lost;    /* the state was lost: each request answers INFERD_STATE_LOST until the reset */
+	bool has_state;        /* the daemon's state differs from the initial one, as far as is known */
+	unsigned n_unanswered; /* bindings that are so: what the state is depends on the daemon's answer */
+	bool is_lost;          /* the state was lost: each request answers INFERD_STATE_LOST until the reset */
 };
 
 struct inferd_method {
@@ -212,9 +212,10 @@ struct inferd_binding {
 	/* the request in flight, or the last one */
 	bool is_bound; /* op is a request's; false: op binds */
 	struct inf_lib_op op;
-	uint64_t late_id;  /* a request that ended here before the daemon answered it; 0: none */
-	bool is_cancelled; /* the application has cancelled it */
-	unsigned n_sends;  /* how often it was sent */
+	uint64_t late_id;   /* a request that ended here, and whose memory the daemon may still use; 0: none */
+	bool is_unanswered; /* the daemon has not said how that one ended */
+	bool is_cancelled;  /* the application has cancelled it */
+	unsigned n_sends;   /* how often it was sent */
 	struct inferd_request_options options;
 	inferd_done_fn done;
 	void *userdata;
@@ -344,11 +345,12 @@ void inf_lib_region_answered(struct inferd_region *r, const struct inf_reply *re
 void inf_lib_binding_answered(struct inferd_binding *b, const struct inf_reply *reply);
 void inf_lib_request_answered(struct inferd_binding *b, const struct inf_reply *reply);
 void inf_lib_reset_answered(struct inferd_method *m, const struct inf_reply *reply);
-/* Whether the daemon can be asked now. A state waits for each request that ended here before its answer came. */
+/* Whether the daemon can be asked now. A binding waits until its memory is free, and a state for each request that
+ * ended here before its answer came. */
 bool inf_lib_request_may_go(const struct inferd_binding *b);
-/* The binding's request, whose deadline has passed, is over for the daemon, too. */
+/* The binding's late request is over for the daemon, too, or nothing more is heard of it. */
 void inf_lib_request_settle(struct inferd_binding *b);
-/* The daemon answered a request whose deadline had passed. */
+/* The daemon said something of the binding's late request. */
 void inf_lib_request_late(struct inferd_binding *b, const struct inf_reply *reply);
 /* The deadline of the binding's request has passed. */
 void inf_lib_request_expire(struct inferd_binding *b);

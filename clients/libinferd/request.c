@@ -7,9 +7,9 @@
  * as long as spinning pays (ipc/spin.c). The daemon spins likewise; docs/design/requests.md says why.
  *
  * A request is RUNNING from its start; whether the daemon has it says op.request_id. It waits here while the binding is
- * not restored yet, or while the daemon has not answered a request of this binding, or of its state, that ended here
- * before: so the daemon never has two of them. A request that is sent again has the shapes and numbers of its start,
- * and the rest of its time.
+ * not restored yet, or while the daemon is not done with a request of this binding that ended here before, or has not
+ * answered one of its state: so the daemon never has two of them. A request that is sent again has the shapes and
+ * numbers of its start, and the rest of its time.
  *
  * Callbacks are not called here but in inferd_dispatch (operation.c). */
 #include "clients/libinferd/libinferd_internal.h"
@@ -77,6 +77,13 @@ static void repeat_or_end(struct inferd_binding *b, const char *why)
 		inf_lib_op_end(d, &b->op, -INFERD_DISCONNECTED, "the daemon ended each time that it had the request");
 }
 
+/* Whether the daemon is still in the run of a request that it has answered, and will say when that has ended. Not if
+ * the worker is stuck (INTERNAL), since it may never come back: the daemon answers a next request BUSY then. */
+static bool goes_on(const struct inf_reply *reply)
+{
+	return reply->goes_on && (reply->status == INF_MISSED_DEADLINE || reply->status == INF_CANCELLED);
+}
+
 void inf_lib_request_disconnect(struct inferd_binding *b)
 {
 	repeat_or_end(b, b->method->d->error);
@@ -89,6 +96,8 @@ void inf_lib_request_answered(struct inferd_binding *b, const struct inf_reply *
 		repeat_or_end(b, reply->error);
 		return;
 	}
+	if (goes_on(reply))
+		b->late_id = reply->id;
 	b->timing = (struct inferd_timing){ 0 };
 	if (reply->kind == INF_REPLY_INFERRED)
 		b->timing = (struct inferd_timing){ reply->inferred.queue_ns, reply->inferred.run_ns };
@@ -106,12 +115,13 @@ void inf_lib_request_answered(struct inferd_binding *b, const struct inf_reply *
 bool inf_lib_request_may_go(const struct inferd_binding *b)
 {
 	return b->remote.state == INF_LIB_THERE && !b->late_id &&
-	       !(b->method->is.is_stateful && b->method->program->n_late);
+	       !(b->method->is.is_stateful && b->method->program->n_unanswered);
 }
 
 void inf_lib_request_settle(struct inferd_binding *b)
 {
-	b->method->program->n_late -= b->late_id != 0;
+	b->method->program->n_unanswered -= b->is_unanswered;
+	b->is_unanswered = false;
 	b->late_id = 0;
 }
 
@@ -119,6 +129,8 @@ void inf_lib_request_settle(struct inferd_binding *b)
 void inf_lib_request_late(struct inferd_binding *b, const struct inf_reply *reply)
 {
 	inf_lib_request_settle(b);
+	if (goes_on(reply))
+		b->late_id = reply->id;
 	if (reply->status == INF_OK && b->method->is.is_stateful)
 		b->method->program->is_lost = true;
 }
@@ -133,7 +145,8 @@ void inf_lib_request_expire(struct inferd_binding *b)
 		return;
 	}
 	b->late_id = id;
-	b->method->program->n_late++;
+	b->is_unanswered = true;
+	b->method->program->n_unanswered++;
 	inf_lib_op_end(d, &b->op, -INFERD_MISSED_DEADLINE,
 		"the request's timeout passed, and the daemon has not answered");
 	inf_lib_tell(d, &(struct inf_request){ .kind = INF_REQUEST_CANCEL, .cancel = { id } });

@@ -140,6 +140,26 @@ static void answer(struct fake_daemon *f, uint64_t id, size_t binding, const str
 	reply_with(f, &reply, id, -1);
 }
 
+/* Tell the client of the request that it has been answered, and what its run does now. */
+static void tell_of_run(struct fake_daemon *f, enum inf_status status, const char *error, bool goes_on)
+{
+	goes_on &= f->hears_ends && !f->is_old;
+	reply_with(f, &(struct inf_reply){ .status = status, .error = error, .goes_on = goes_on }, f->lingering_id, -1);
+}
+
+/* The run of a request that goes on has ended, or its worker is found stuck. */
+static void end_lingering(struct fake_daemon *f)
+{
+	if (!f->lingering_id || !f->hears_ends || f->is_old) {
+		f->lingering_id = 0;
+		return;
+	}
+	tell_of_run(f, f->is_stuck ? INF_INTERNAL : INF_CANCELLED, "what became of the run", f->is_stuck);
+	if (!f->is_stuck)
+		f->lingering_id = 0;
+	f->is_stuck = false;
+}
+
 /* False: the connection ends here. */
 static bool infer(struct fake_daemon *f, const struct inf_request *request)
 {
@@ -165,6 +185,16 @@ static bool infer(struct fake_daemon *f, const struct inf_request *request)
 		refuse(f, request->id, INF_MISSED_DEADLINE, "the deadline passed 3 ms before it could run");
 		return true;
 	}
+	if (strcmp(model, "linger") == 0 && f->lingering_id) {
+		refuse(f, request->id, INF_BUSY, "a worker is still in it");
+		return true;
+	}
+	if (strcmp(model, "linger") == 0 && f->n_lingers) {
+		f->n_lingers--;
+		f->lingering_id = request->id;
+		tell_of_run(f, INF_MISSED_DEADLINE, "it does not end yet", true);
+		return true;
+	}
 	if (strcmp(model, "hold") == 0) {
 		f->held[f->n_held].id = request->id;
 		f->held[f->n_held++].binding = binding;
@@ -188,6 +218,9 @@ static bool handle(struct fake_daemon *f, const struct inf_request *request, int
 		f->n_hellos++;
 		f->hello_oldest = request->hello.oldest_protocol;
 		f->hello_newest = request->hello.protocol;
+		f->hello_weight = request->hello.weight;
+		f->hears_ends = request->hello.hears_ends;
+		snprintf(f->hello_name, sizeof f->hello_name, "%s", request->hello.client_name);
 		reply_with(f,
 			&(struct inf_reply){ .kind = INF_REPLY_HELLO,
 				.hello = { f->protocol, "fake", "0", 16, 64, 1, f->has_presence } },
@@ -225,6 +258,7 @@ static bool handle(struct fake_daemon *f, const struct inf_request *request, int
 	case INF_REQUEST_METHOD_RESET:
 		if (strcmp(f->models[request->method_reset.method - 1], "vanish") == 0)
 			return false;
+		end_lingering(f);
 		refuse(f, request->id, INF_OK, "");
 		return true;
 	case INF_REQUEST_REGION_UNREGISTER:
@@ -252,6 +286,19 @@ static void refuse_as_draining(struct fake_daemon *f, uint64_t id)
 		id, -1);
 }
 
+/* Whether a message is to be refused so. */
+static bool takes_drain(struct fake_daemon *f, enum inf_request_kind kind)
+{
+	_Atomic(uint32_t) *n = kind == INF_REQUEST_HELLO   ? &f->n_drains_at_hello
+			       : kind == INF_REQUEST_INFER ? &f->n_drains_at_infer
+							   : NULL;
+	if (n && *n) {
+		--*n;
+		return true;
+	}
+	return kind != INF_REQUEST_HELLO && atomic_exchange(&f->is_draining, false);
+}
+
 /* Wait for @events of @fd. False: the test ends. */
 static bool wait_for(struct fake_daemon *f, int fd)
 {
@@ -268,9 +315,9 @@ static bool serve_packet(struct fake_daemon *f, const void *packet, size_t n_byt
 		return false;
 	bool is_cut = ++f->n_messages == f->cut_at;
 	bool goes_on = !is_cut || f->cuts_late;
-	if (goes_on && f->is_draining && request.kind != INF_REQUEST_HELLO) {
+	if (goes_on && takes_drain(f, request.kind)) {
 		refuse_as_draining(f, request.id);
-		f->is_draining = goes_on = false;
+		goes_on = false;
 	} else if (goes_on) {
 		goes_on = n_fds == inf_request_n_fds(&request) && handle(f, &request, fds, &n_fds) && !is_cut;
 	}
@@ -301,6 +348,7 @@ static void serve_client(struct fake_daemon *f)
 	for (size_t i = 0; i < f->n_regions; i++)
 		inf_region_unref(f->regions[i]);
 	f->n_regions = f->n_models = f->n_bindings = f->n_held = 0;
+	f->lingering_id = 0;
 }
 
 /* Serve one client after the other until the test ends. */

@@ -43,6 +43,7 @@ struct fake_daemon {
 	} held[3];
 	size_t n_held;
 	uint64_t silent_id;
+	uint64_t lingering_id; /* of a request that goes on though it was answered; 0: none */
 	size_t n_unregistered, n_unbound, n_closed;
 
 	/* What the test sets while no message is under way. */
@@ -55,9 +56,16 @@ struct fake_daemon {
 	_Atomic(bool) is_changed; /* models have another input than before */
 	_Atomic(bool)
 		is_draining; /* each request is refused as by a daemon that shuts down, and then the connection ends */
+	_Atomic(uint32_t) n_drains_at_hello, n_drains_at_infer; /* the same for so many Hellos, or Infers, to come */
+	_Atomic(uint32_t)
+		n_lingers;      /* so many requests of "linger" miss their deadline and go on until the next reset */
+	_Atomic(bool) is_stuck; /* at the next reset, the worker of such a request is found stuck */
+	_Atomic(bool) is_old;   /* the daemon does not know Reply.goes_on */
 	/* What the test reads. */
 	_Atomic(uint32_t) n_messages, n_connections, n_infers, n_hellos;
-	uint32_t hello_oldest, hello_newest;
+	uint32_t hello_oldest, hello_newest, hello_weight;
+	char hello_name[64];
+	bool hears_ends;
 };
 
 extern struct fake_daemon fake;

@@ -161,6 +161,79 @@ static void a_second_miss_leaves_the_first_one_be(void **state)
 	assert_int_equal(fake.n_infers, 2);
 }
 
+/* The daemon answers at the deadline, and says later that the run has ended: no other request of the binding is sent
+ * before that. */
+static void a_binding_waits_for_a_run_that_goes_on(void **state)
+{
+	struct inferd_method *m;
+	struct inferd_binding *b, *other = bind_model("double");
+	assert_int_equal(inferd_method_open(d, &m, "linger", NULL), 0);
+	assert_int_equal(inferd_bind(m, &b), 0);
+	for (int is_late = 0; is_late < 2; is_late++) { /* libinferd has answered before */
+		struct outcome o = { 0 };
+		uint32_t n = fake.n_infers;
+		fake.n_lingers = 1;
+		fake.is_stopped = is_late;
+		assert_int_equal(inferd_infer(b, is_late ? &brief : NULL), -INFERD_MISSED_DEADLINE);
+		fake.is_stopped = false;
+		assert_non_null(strstr(inferd_error(d), is_late ? "has not answered" : "it does not end yet"));
+		begin();
+		assert_int_equal(inferd_infer(b, &brief), -INFERD_MISSED_DEADLINE);
+		assert_in_time();
+		assert_string_equal(inferd_error(d), "the request's timeout passed before the daemon could be asked");
+		fill(b, 2);
+		assert_int_equal(inferd_infer_async(b, NULL, on_done, &o), 0);
+		assert_int_equal(inferd_infer(other, NULL), 0);
+		assert_int_equal(fake.n_infers, n + 2);
+		assert_int_equal(inferd_dispatch(d), 0);
+		assert_int_equal(inferd_method_reset(m), 0); /* the run ends */
+		dispatch_until(&o.is_done);
+		assert_int_equal(o.status, 0);
+		assert_doubled(b, 2);
+		assert_int_equal(fake.n_infers, n + 3);
+	}
+}
+
+/* Nobody knows when a stuck worker comes back, and a daemon of an earlier version does not say: it answers BUSY. */
+static void nothing_waits_for_a_stuck_run(void **state)
+{
+	struct inferd_method *m;
+	struct inferd_binding *b;
+	struct outcome o = { 0 };
+	assert_int_equal(inferd_method_open(d, &m, "linger", NULL), 0);
+	assert_int_equal(inferd_bind(m, &b), 0);
+	fake.n_lingers = 1;
+	assert_int_equal(inferd_infer(b, NULL), -INFERD_MISSED_DEADLINE);
+	assert_int_equal(inferd_infer_async(b, NULL, on_done, &o), 0);
+	fake.is_stuck = true;
+	assert_int_equal(inferd_method_reset(m), 0);
+	dispatch_until(&o.is_done);
+	assert_int_equal(o.status, -INFERD_BUSY);
+	assert_int_equal(inferd_method_reset(m), 0);
+	assert_int_equal(inferd_infer(b, NULL), 0);
+	fake.is_old = true;
+	fake.n_lingers = 1;
+	assert_int_equal(inferd_infer(b, NULL), -INFERD_MISSED_DEADLINE);
+	assert_int_equal(inferd_infer(b, NULL), -INFERD_BUSY);
+}
+
+/* What a late run left open does not outlive its binding or the Method's reset. */
+static void a_run_that_goes_on_may_be_left(void **state)
+{
+	struct inferd_method *m;
+	struct inferd_binding *b, *next;
+	assert_int_equal(inferd_method_open(d, &m, "linger", NULL), 0);
+	assert_int_equal(inferd_bind(m, &b), 0);
+	assert_int_equal(inferd_bind(m, &next), 0);
+	fake.n_lingers = 1;
+	assert_int_equal(inferd_infer(b, NULL), -INFERD_MISSED_DEADLINE);
+	inferd_unbind(b);
+	assert_int_equal(inferd_method_reset(m), 0); /* the run ends: nobody waits for that */
+	fill(next, 6);
+	assert_int_equal(inferd_infer(next, NULL), 0);
+	assert_doubled(next, 6);
+}
+
 static void opening_ends_in_time(void **state)
 {
 	inferd_close(d);
@@ -305,6 +378,9 @@ int main(void)
 		TEST(a_callback_comes_once),
 		TEST(a_state_that_advanced_unseen_is_lost),
 		TEST(a_second_miss_leaves_the_first_one_be),
+		TEST(a_binding_waits_for_a_run_that_goes_on),
+		TEST(nothing_waits_for_a_stuck_run),
+		TEST(a_run_that_goes_on_may_be_left),
 		TEST(opening_ends_in_time),
 		TEST(what_comes_late_is_closed),
 		TEST(nothing_blocks_that_has_a_callback),

@@ -416,6 +416,32 @@ void e2e_until_jobs(struct e2e *e, uint32_t n_running, uint32_t n_waiting)
 	e2e_until(e, has_jobs, (uint32_t[]){ n_running, n_waiting });
 }
 
+struct client_runs {
+	struct inferd *d;
+};
+
+static bool runs_one(const struct inf_server_status *status, const void *arg)
+{
+	const struct client_runs *client = arg;
+	assert_true(inferd_dispatch(client->d) >= 0);
+	return status->queues[0].running == 1 && status->queues[0].waiting == 0;
+}
+
+void e2e_until_runs(struct e2e *e, struct inferd *d)
+{
+	e2e_until(e, runs_one, &(struct client_runs){ d });
+}
+
+static bool has_requests(const struct inf_server_status *status, const void *arg)
+{
+	return status->requests >= *(const uint64_t *)arg;
+}
+
+void e2e_until_requests(struct e2e *e, uint64_t n)
+{
+	e2e_until(e, has_requests, &n);
+}
+
 uint64_t e2e_requests(struct e2e *e)
 {
 	struct inf_request request = { .kind = INF_REQUEST_STATUS };

@@ -99,6 +99,9 @@ void e2e_until(struct e2e *e, bool (*holds)(const struct inf_server_status *stat
 void e2e_until_clients(struct e2e *e, size_t n);
 /* Until that many requests run, and that many wait. */
 void e2e_until_jobs(struct e2e *e, uint32_t n_running, uint32_t n_waiting);
+/* Until one request runs and none waits, handling the events of @d: a request may wait in the library until the
+ * daemon is done with an earlier one of its binding. */
+void e2e_until_runs(struct e2e *e, struct inferd *d);
 /* How many requests have been answered so far. */
 uint64_t e2e_requests(struct e2e *e);
 void e2e_until_requests(struct e2e *e, uint64_t n);

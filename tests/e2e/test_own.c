@@ -264,29 +264,47 @@ static void note_status(struct inferd_binding *b, int status, void *userdata)
 	*(int *)userdata = status;
 }
 
+struct endless {
+	struct inferd *client;
+	struct inferd_binding *b;
+	int status;
+};
+
+/* The client's events are handled meanwhile: its request may wait in the library until the one before has ended, or may
+ * have to be asked again. */
+static bool runs_endless(const struct inf_server_status *status, const void *arg)
+{
+	struct endless *run = *(struct endless *const *)arg;
+	assert_true(inferd_dispatch(run->client) >= 0);
+	if (run->status != 1) {
+		assert_int_equal(run->status, -INFERD_BACKEND_CRASHED);
+		run->status = 1;
+		assert_int_equal(inferd_infer_async(run->b, NULL, note_status, &run->status), 0);
+		return false;
+	}
+	return status->queues[0].running == 1 && status->queues[0].waiting == 0;
+}
+
 /* Begin a run that never ends. On a loaded machine the process may have been killed for a late run before; it is made
  * again meanwhile, and the daemon answers that one may try again. */
-static void begin_endless(struct inferd *client, struct inferd_binding *b, int *ret_status)
+static void begin_endless(struct endless *run)
 {
-	do {
-		*ret_status = 1;
-		assert_int_equal(inferd_infer_async(b, NULL, note_status, ret_status), 0);
-		assert_true(inferd_wait(client, 1000) >= 0);
-	} while (*ret_status == -INFERD_BACKEND_CRASHED || *ret_status == -INFERD_BUSY);
-	e2e_until_jobs(&e, 1, 0);
+	run->status = 1;
+	assert_int_equal(inferd_infer_async(run->b, NULL, note_status, &run->status), 0);
+	e2e_until(&e, runs_endless, &run);
 }
 
 /* A program that never ends: its deadline ends it, and so does the end of its client. The process goes on. */
 static void test_endless(void **state)
 {
-	int rc, status;
+	int rc;
 	begin(NULL);
 	struct inferd *hostile = e2e_connect(&e);
 	struct inferd_binding *forever = bind_own(hostile, e2e_program_forever), *own = bind_own(d, e2e_program_triple);
 	struct inferd_request_options options = { .struct_size = sizeof(options), .timeout_us = 50000 };
 	assert_int_equal(inferd_infer(forever, &options), -INFERD_MISSED_DEADLINE);
 	assert_true(e2e_infer_until_served(own, 2, &rc) == 6 && rc == 0);
-	begin_endless(hostile, forever, &status);
+	begin_endless(&(struct endless){ .client = hostile, .b = forever });
 	inferd_close(hostile);
 	e2e_until_jobs(&e, 0, 0);
 	assert_true(e2e_infer_until_served(own, 3, &rc) == 9 && rc == 0);

@@ -210,13 +210,15 @@ static void test_stuck(void **state)
 	e2e_deinit(&e);
 }
 
-/* A request's deadline passes first: who hears of the run is told of both. */
+/* A request's deadline passes first: who hears of the run is told of both, and the next request waits no more. */
 static void test_told(void **state)
 {
+	const struct inferd_request_options brief = { .struct_size = sizeof brief, .timeout_us = 20000 };
 	struct inf_reply reply;
 	uint64_t method, binding, region;
 	float *floats;
 	struct e2e e;
+	int rc;
 	e2e_init(&e);
 	e2e_put_word(&e, "block");
 	start(&e, "", SHORT_STALL("block"));
@@ -237,6 +239,15 @@ static void test_told(void **state)
 	assert_int_equal(e2e_raw_call(raw, infer).status, INF_OK);
 	e2e_raw_free(raw);
 
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_binding *b = e2e_bind(d, "block", NULL);
+	*(float *)inferd_input(b, 0) = 1;
+	assert_int_equal(inferd_infer(b, &brief), -INFERD_MISSED_DEADLINE);
+	assert_int_equal(inferd_infer(b, NULL), -INFERD_BUSY);
+	assert_non_null(strstr(inferd_error(d), "given up"));
+	e2e_until(&e, is_released, NULL);
+	assert_true(e2e_infer(b, 4, &rc) == 8 && rc == 0);
+	inferd_close(d);
 	e2e_check_clean(&e);
 	e2e_deinit(&e);
 }
