@@ -327,6 +327,8 @@ int inferd_cancel(struct inferd_binding *b)
 	}
 	struct inf_request request = { .kind = INF_REQUEST_CANCEL, .cancel = { b->op.request_id } };
 	int rc = inf_lib_send(d, &request, NULL, 0);
+	if (b->op.state != INF_LIB_RUNNING)
+		rc = 0; /* the connection was lost, which has ended the request, too */
 	inf_lib_settle(d);
 	return rc;
 }

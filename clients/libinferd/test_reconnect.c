@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const struct inferd_open_options lasting = { .reconnect_ms = 60000 };
+static const struct inferd_open_options lasting = { .client_name = "lasting", .weight = 3, .reconnect_ms = 60000 };
 
 struct outcome {
 	bool is_done;
@@ -26,6 +26,19 @@ static void on_done(struct inferd_binding *b, int status, void *userdata)
 	o->is_done = true;
 	o->status = status;
 	o->n++;
+}
+
+static void on_method(struct inferd_method *m, int status, void *userdata)
+{
+	on_done(NULL, status, userdata);
+}
+
+/* The output of the last request has as many elements. */
+static void assert_shape(const struct inferd_binding *b, int64_t n)
+{
+	int64_t shape[INFERD_MAX_DIMS];
+	assert_int_equal(inferd_output_shape(b, 0, shape), 1);
+	assert_int_equal(shape[0], n);
 }
 
 static void wait_for(const struct outcome *o)
@@ -55,10 +68,10 @@ static int memfd(const char *bytes, bool is_sealed)
 /* Use every call. The answers do not depend on whether the connection was lost, and where. */
 static void use_everything(void)
 {
-	struct inferd_method *own, *same, *number;
-	struct inferd_region *r;
-	struct inferd_binding *b[3];
-	struct outcome o[3] = { 0 };
+	struct inferd_method *own, *same, *number, *dynamic = NULL;
+	struct inferd_region *r, *made;
+	struct inferd_binding *b[4] = { NULL };
+	struct outcome o[4] = { 0 }, opened = { 0 }, bound = { 0 };
 	int program = memfd("P", false), memory = memfd("M", true);
 	struct inferd_method_options shares = { .struct_size = sizeof shares };
 	assert_int_equal(inferd_method_open_fd(d, &own, program, "double", NULL), 0);
@@ -73,26 +86,53 @@ static void use_everything(void)
 	assert_int_equal(inferd_bind_slots(same, &b[1], &in, &out), 0);
 	assert_int_equal(inferd_bind(number, &b[2]), 0);
 	inferd_region_free(r);
+	assert_int_equal(inferd_region_new(d, &made, 4096), 0);
+	struct inferd_method_options method_options = {
+		.struct_size = sizeof method_options, .opened = on_method, .userdata = &opened
+	};
+	assert_int_equal(inferd_method_open(d, &dynamic, "dynamic", &method_options), 0);
+	wait_for(&opened);
+	assert_int_equal(opened.status, 0);
+	in.region = out.region = made;
+	struct inferd_bind_options bind_options = {
+		.struct_size = sizeof bind_options, .inputs = &in, .outputs = &out, .bound = on_done, .userdata = &bound
+	};
+	assert_int_equal(inferd_bind_with(dynamic, &b[3], &bind_options), 0);
+	wait_for(&bound);
+	assert_int_equal(bound.status, 0);
+	inferd_region_free(made);
+	assert_int_equal(inferd_set_input_shape(b[3], 0, (int64_t[]){ 3 }, 1), 0);
 	assert_int_equal(inferd_set_scalar_int(b[2], 1, 2), 0);
 	const float *before = inferd_input(b[0], 0);
 	for (int round = 0; round < 3; round++)
-		for (int i = 0; i < 3; i++) {
+		for (int i = 0; i < 4; i++) {
 			fill(b[i], (float)(10 * round + i));
 			assert_int_equal(inferd_infer(b[i], NULL), 0);
 			assert_doubled(b[i], (float)(10 * round + i));
+			assert_shape(b[i], i == 3 ? 3 : N_FLOATS);
 		}
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4; i++) {
 		fill(b[i], (float)i);
 		assert_int_equal(inferd_infer_async(b[i], NULL, on_done, &o[i]), 0);
 	}
 	assert_int_equal(inferd_set_scalar_int(b[2], 1, 77), 0); /* for the next request, not this one */
+	assert_int_equal(inferd_set_input_shape(b[3], 0, (int64_t[]){ 2 }, 1), 0);
 	assert_int_equal(inferd_method_reset(number), 0);
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4; i++) {
 		wait_for(&o[i]);
 		assert_int_equal(o[i].status, 0);
 		assert_int_equal(o[i].n, 1);
 		assert_doubled(b[i], (float)i);
+		assert_shape(b[i], i == 3 ? 3 : N_FLOATS);
 	}
+	struct outcome cancelled = { 0 }, unbound = { 0 };
+	assert_int_equal(inferd_infer_async(b[3], NULL, on_done, &cancelled), 0);
+	assert_int_equal(inferd_cancel(b[3]), 0);
+	wait_for(&cancelled);
+	assert_true(cancelled.status == 0 || cancelled.status == -INFERD_CANCELLED);
+	assert_int_equal(cancelled.n, 1);
+	assert_int_equal(inferd_infer_async(b[2], NULL, on_done, &unbound), 0);
+	inferd_unbind(b[2]);
 	assert_ptr_equal(inferd_input(b[0], 0), before);
 	inferd_method_close(own); /* the one that opened the program: the other Method goes on */
 	assert_int_equal(inferd_infer(b[0], NULL), -INFERD_FAILED_PRECONDITION);
@@ -100,6 +140,11 @@ static void use_everything(void)
 	fill(b[1], 3);
 	assert_int_equal(inferd_infer(b[1], NULL), 0);
 	assert_doubled(b[1], 3);
+	fill(b[3], 4);
+	assert_int_equal(inferd_infer(b[3], NULL), 0);
+	assert_doubled(b[3], 4);
+	assert_shape(b[3], 2);
+	assert_int_equal(unbound.n, 0);
 }
 
 static void survives_an_end_at_each_message(void **state)
@@ -115,11 +160,14 @@ static void survives_an_end_at_each_message(void **state)
 			fake.cut_at = fake.n_messages + k - 1;
 			use_everything();
 			assert_int_equal(inferd_get_fd(d), fd);
+			assert_string_equal(fake.hello_name, "lasting");
+			assert_int_equal(fake.hello_weight, 3);
 			has_cut = fake.n_connections > before + 1;
 			assert_in_range(fake.n_connections, before + 1, before + 2);
 		}
 	}
-	assert_true(fake.n_connections > 60); /* it was cut at more than thirty places, twice */
+	assert_true(fake.n_connections >
+		    160); /* it was cut at more than forty places, twice, each time after a connection */
 }
 
 static void a_lost_state_is_told_until_the_reset(void **state)
