@@ -127,8 +127,10 @@ INFERD_API const char *inferd_error(const struct inferd *d);
  * restored for another reason (the model is gone, a limit is lower), requests end with that status, and each next
  * request tries again.
  *
- * After reconnect_ms without a daemon everything ends with INFERD_DISCONNECTED, for good. The first connection is tried
- * once only. The time begins when the library notices the loss, which is when the application calls it.
+ * After reconnect_ms without a daemon everything ends with INFERD_DISCONNECTED, for good. The time begins when the
+ * library notices the loss, which is when the application calls it. If no daemon listens when the connection is opened,
+ * that fails at once; if one listens and ends before it has answered, or says that it shuts down, the library tries
+ * again, for reconnect_ms and no longer than timeout_us.
  *
  * Connecting to a socket of systemd starts the daemon. Connecting again does not: the library waits until a daemon
  * runs, so it does not start one that an administrator has stopped. Other programs may, as long as systemd listens.

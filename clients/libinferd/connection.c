@@ -3,9 +3,10 @@
  *
  * One thread at a time uses a connection, so there is no lock here.
  *
- * To connect never blocks, so that an event loop can do it: if the daemon's backlog is full, the next attempt is made
- * a little later. Losing a connection and connecting again is in reconnect.c; the first connection is tried once,
- * since an application that starts wants to know that there is no daemon. */
+ * To connect never blocks, so that an event loop can do it: if the daemon's backlog is full, the next attempt is
+ * made a little later. Losing a connection and connecting again is in reconnect.c. An application that starts wants
+ * to know that there is no daemon, so the first attempt must find one; from then on reconnect_ms holds, since a
+ * daemon that ends during the greeting is probably just being restarted. */
 #include "clients/libinferd/libinferd_internal.h"
 #include "runtime/platform/platform.h"
 
@@ -102,6 +103,7 @@ int inf_lib_greet(struct inferd *d)
 			.hears_ends = true } };
 	rc = inf_lib_send(d, &request, NULL, 0);
 	d->hello_id = request.id;
+	d->is_again |= !rc && d->reconnect_ms;
 	return rc;
 }
 
@@ -128,7 +130,8 @@ static int check_hello(struct inferd *d, const struct inf_reply *reply)
 
 void inf_lib_greeted(struct inferd *d, const struct inf_reply *reply)
 {
-	bool may_pass = reply->status == INF_RESOURCE_EXHAUSTED || reply->shutting_down;
+	/* who starts wants to know that a limit is reached */
+	bool may_pass = reply->shutting_down || (reply->status == INF_RESOURCE_EXHAUSTED && d->ready_ns);
 	int rc = check_hello(d, reply);
 	if (rc && d->is_again && may_pass) {
 		inf_lib_try_later(d);
@@ -142,7 +145,6 @@ void inf_lib_greeted(struct inferd *d, const struct inf_reply *reply)
 	}
 	d->phase = INF_LIB_READY;
 	d->ready_ns = et_platform_now_ns(NULL);
-	d->is_again = true;
 	if (d->opening.state == INF_LIB_RUNNING)
 		inf_lib_op_end(d, &d->opening, 0, "");
 	inf_lib_advance(d);

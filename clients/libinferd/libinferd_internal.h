@@ -94,9 +94,9 @@ struct inferd {
 	void *userdata;
 
 	/* connecting again (reconnect.c) */
-	bool is_again;     /* the connection was READY before */
+	bool is_again;     /* a daemon has taken the connection before, and reconnect_ms is set */
 	bool has_presence; /* the last daemon held its presence lock */
-	uint64_t ready_ns; /* since when the connection is READY */
+	uint64_t ready_ns; /* since when the connection is READY; 0: it never was */
 	unsigned n_brief;  /* connections in a row that did not last */
 	uint64_t away_ns;  /* since when there is no daemon */
 	uint64_t retry_ns; /* CONNECTING: the next attempt */

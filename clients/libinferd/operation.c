@@ -150,8 +150,10 @@ void inf_lib_tick(struct inferd *d)
 		inf_lib_try(d);
 	if ((d->phase == INF_LIB_CONNECTING || d->phase == INF_LIB_GREETING) && d->is_again &&
 		now_ns >= inf_lib_give_up_ns(d)) {
-		char why[96];
-		snprintf(why, sizeof why, "the connection is lost, and no daemon came back within %u ms",
+		char why[128];
+		snprintf(why, sizeof why,
+			d->ready_ns ? "the connection is lost, and no daemon came back within %u ms"
+				    : "the daemon ended before it answered, and no other one did within %u ms",
 			d->reconnect_ms);
 		inf_lib_give_up(d, INFERD_DISCONNECTED, why);
 	}

@@ -64,7 +64,7 @@ void inf_lib_lose(struct inferd *d, const char *why)
 {
 	if (d->phase == INF_LIB_LOST)
 		return;
-	if (!d->is_again || !d->reconnect_ms) {
+	if (!d->is_again) {
 		inf_lib_give_up(d, INFERD_DISCONNECTED, why);
 		return;
 	}

@@ -33,6 +33,11 @@ static void on_method(struct inferd_method *m, int status, void *userdata)
 	on_done(NULL, status, userdata);
 }
 
+static void on_opened(struct inferd *connection, int status, void *userdata)
+{
+	on_done(NULL, status, userdata);
+}
+
 /* The output of the last request has as many elements. */
 static void assert_shape(const struct inferd_binding *b, int64_t n)
 {
@@ -151,13 +156,12 @@ static void survives_an_end_at_each_message(void **state)
 {
 	for (int late = 0; late < 2; late++) {
 		bool has_cut = true;
-		for (uint32_t k = 2; has_cut; k++) { /* the first message is the first Hello */
+		for (uint32_t k = 1; has_cut; k++) { /* the first message is the first Hello */
 			uint32_t before = fake.n_connections;
-			fake.cut_at = 0;
+			fake.cuts_late = late;
+			fake.cut_at = fake.n_messages + k;
 			assert_int_equal(fake_connect(lasting), 0);
 			int fd = inferd_get_fd(d);
-			fake.cuts_late = late;
-			fake.cut_at = fake.n_messages + k - 1;
 			use_everything();
 			assert_int_equal(inferd_get_fd(d), fd);
 			assert_string_equal(fake.hello_name, "lasting");
@@ -278,6 +282,40 @@ static void a_deadly_request_is_given_up(void **state)
 	assert_doubled(other, 1);
 }
 
+/* An application that starts in an upgrade finds the old daemon on its way out. */
+static void opening_survives_a_restart(void **state)
+{
+	struct outcome o = { 0 };
+	struct inferd_open_options options = lasting;
+	fake.n_drains_at_hello = 3;
+	assert_int_equal(fake_connect(lasting), 0);
+	assert_int_equal(fake.n_connections, 4);
+	options.opened = on_opened;
+	options.userdata = &o;
+	fake.n_drains_at_hello = 2;
+	assert_int_equal(fake_connect(options), 0);
+	wait_for(&o);
+	assert_int_equal(o.status, 0);
+	assert_int_equal(o.n, 1);
+	assert_int_equal(fake.n_connections, 7);
+	/* for reconnect_ms, and no longer than the call's timeout */
+	fake.n_drains_at_hello = UINT32_MAX;
+	assert_int_equal(fake_connect((struct inferd_open_options){ .reconnect_ms = 50 }), -INFERD_DISCONNECTED);
+	assert_string_equal(inferd_error(d), "the daemon ended before it answered, and no other one did within 50 ms");
+	assert_int_equal(inferd_dispatch(d), -INFERD_DISCONNECTED);
+	assert_string_equal(inferd_error(d), "not connected to the daemon");
+	assert_int_equal(fake_connect((struct inferd_open_options){ .reconnect_ms = 60000, .timeout_us = 50000 }),
+		-INFERD_MISSED_DEADLINE);
+	/* not without it, nor if nobody listens */
+	assert_int_equal(fake_connect((struct inferd_open_options){ 0 }), -INFERD_UNAVAILABLE);
+	fake.n_drains_at_hello = 0;
+	cut_next(false);
+	assert_int_equal(fake_connect((struct inferd_open_options){ 0 }), -INFERD_DISCONNECTED);
+	unlink(fake_path);
+	assert_int_equal(fake_connect(lasting), -INFERD_DISCONNECTED);
+	assert_non_null(strstr(inferd_error(d), "systemctl start inferd.socket"));
+}
+
 static void deadlines_go_on(void **state)
 {
 	const struct inferd_request_options brief = { .struct_size = sizeof brief, .timeout_us = 50000 };
@@ -368,6 +406,7 @@ int main(void)
 		TEST(another_signature_is_refused),
 		TEST(a_daemon_that_shuts_down_loses_no_request),
 		TEST(a_deadly_request_is_given_up),
+		TEST(opening_survives_a_restart),
 		TEST(deadlines_go_on),
 		TEST(a_daemon_that_never_comes_back_ends_everything),
 		TEST(a_stopped_daemon_is_not_started),

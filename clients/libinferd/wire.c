@@ -18,7 +18,7 @@
 int inf_lib_lost(struct inferd *d)
 {
 	return inf_lib_fail(d, INFERD_DISCONNECTED, "%s",
-		d->is_again ? "the daemon closed the connection" : "not connected to the daemon");
+		d->ready_ns ? "the daemon closed the connection" : "not connected to the daemon");
 }
 
 /* ---- sending ---- */
