@@ -18,8 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A request that the daemon does not survive must not take one daemon after the other with it. */
-enum { MOST_SENDS = 8 };
+/* A request that the daemon does not survive must not take one daemon after the other with it: systemd gives a
+ * service up that has to be started too often (StartLimitBurst, 5 by default). So a request is repeated once: a
+ * daemon that was killed for another reason costs nothing, and two such requests in a row leave the service running. */
+enum { MOST_SENDS = 2 };
 
 /* ---- completing a request ---- */
 
@@ -93,6 +95,7 @@ void inf_lib_request_answered(struct inferd_binding *b, const struct inf_reply *
 {
 	struct inferd *d = b->method->d;
 	if (inf_lib_leave(d, reply)) {
+		b->n_sends--; /* this daemon ends for another reason */
 		repeat_or_end(b, reply->error);
 		return;
 	}
