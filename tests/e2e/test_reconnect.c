@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Applications that do not notice that the daemon restarts: libinferd's reconnect_ms with the real daemon, which is
  * stopped, drained, killed, and comes back with other limits and models. clients/libinferd/test_reconnect.c ends the
- * connection at each message. */
+ * connection at each message, test_each_call.c restarts the daemon in the middle of each call. */
 #include "tests/e2e/harness.h"
 
 #include "ipc/presence.h"
@@ -17,8 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 static struct inferd *connect_lasting(struct e2e *e, uint32_t reconnect_ms)
@@ -170,151 +168,6 @@ static void test_under_load(void **state)
 		assert_string_equal(clients[i].error, "");
 	}
 	e2e_check_clean(&e);
-	e2e_deinit(&e);
-}
-
-/* ---- in the middle of each call ---- */
-
-struct calls {
-	struct inferd *d;
-	struct inferd_method *m, *own, *stateful;
-	struct inferd_region *r;
-	struct inferd_binding *b, *slots;
-	int program, memory;
-};
-
-static int call_open(struct calls *c)
-{
-	return inferd_method_open(c->d, &c->m, "double", NULL);
-}
-
-static int call_open_fd(struct calls *c)
-{
-	return inferd_method_open_fd(c->d, &c->own, c->program, NULL, NULL);
-}
-
-static int call_open_stateful(struct calls *c)
-{
-	return inferd_method_open(c->d, &c->stateful, "accumulate", NULL);
-}
-
-static int call_region_import(struct calls *c)
-{
-	return inferd_region_import(c->d, &c->r, c->memory, 4096);
-}
-
-static int call_region_new(struct calls *c)
-{
-	struct inferd_region *r;
-	return inferd_region_new(c->d, &r, 4096);
-}
-
-static int call_bind(struct calls *c)
-{
-	return inferd_bind(c->m, &c->b);
-}
-
-static int call_bind_slots(struct calls *c)
-{
-	struct inferd_slot in = { .region = c->r }, out = { .region = c->r, .offset = 64 };
-	return inferd_bind_slots(c->own, &c->slots, &in, &out);
-}
-
-static int infer_exactly(struct inferd_binding *b)
-{
-	fill(b, 21);
-	int rc = inferd_infer(b, NULL);
-	return rc ? rc : *(float *)inferd_output(b, 0) == 42 ? 0 : -1000;
-}
-
-static int call_infer(struct calls *c)
-{
-	return infer_exactly(c->b);
-}
-
-static int call_infer_slots(struct calls *c)
-{
-	return infer_exactly(c->slots);
-}
-
-static int call_reset(struct calls *c)
-{
-	return inferd_method_reset(c->stateful);
-}
-
-static int (*const all_calls[])(struct calls *c) = { call_open, call_open_fd, call_open_stateful, call_region_import,
-	call_region_new, call_bind, call_bind_slots, call_infer, call_infer_slots, call_reset };
-
-struct caller {
-	int (*call)(struct calls *c);
-	struct calls *calls;
-	_Atomic(pid_t) tid;
-	int status;
-};
-
-static void *caller_main(void *arg)
-{
-	struct caller *caller = arg;
-	caller->tid = (pid_t)syscall(SYS_gettid);
-	caller->status = caller->call(caller->calls);
-	return NULL;
-}
-
-/* Wait until the thread sleeps: the daemon is stopped, so it waits for its answer. */
-static void until_asleep(const struct caller *caller)
-{
-	for (int n = 0; n < 3;) {
-		char path[64], line[256] = "";
-		while (!caller->tid)
-			sched_yield();
-		snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)caller->tid);
-		FILE *file = fopen(path, "re");
-		assert_non_null(file);
-		assert_non_null(fgets(line, sizeof(line), file));
-		fclose(file);
-		const char *end = strrchr(line, ')');
-		n = end && end[2] == 'S' ? n + 1 : 0;
-		sched_yield();
-	}
-}
-
-static void test_in_each_call(void **state)
-{
-	char path[256];
-	struct e2e e;
-	e2e_init(&e);
-	e2e_put_program(&e, "double.pte", e2e_program_double);
-	e2e_put_program(&e, "accumulate.pte", e2e_program_accumulate);
-	e2e_start(&e, NULL);
-	snprintf(path, sizeof(path), "%s/double.pte", e.models);
-	for (int kills = 0; kills < 2; kills++) {
-		struct calls calls = { .d = connect_lasting(&e, 100000),
-			.program = open(path, O_RDONLY | O_CLOEXEC),
-			.memory = memfd_create("e2e", MFD_CLOEXEC | MFD_ALLOW_SEALING) };
-		assert_int_equal(ftruncate(calls.memory, 4096), 0);
-		assert_int_equal(fcntl(calls.memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
-		for (size_t i = 0; i < ET_ARRAY_LEN(all_calls); i++) {
-			struct caller caller = { .call = all_calls[i], .calls = &calls };
-			pthread_t thread;
-			e2e_suspend(e.pid);
-			assert_int_equal(pthread_create(&thread, NULL, caller_main, &caller), 0);
-			until_asleep(&caller);
-			if (kills) {
-				kill_daemon(&e);
-			} else { /* it reads the request when it drains already */
-				assert_int_equal(kill(e.pid, SIGTERM), 0);
-				assert_int_equal(kill(e.pid, SIGCONT), 0);
-				assert_int_equal(e2e_wait(&e), 0);
-			}
-			e2e_start(&e, NULL);
-			pthread_join(thread, NULL);
-			if (caller.status)
-				fail_msg("call %zu: %d, %s", i, caller.status, inferd_error(calls.d));
-		}
-		inferd_close(calls.d);
-		close(calls.program);
-		close(calls.memory);
-	}
 	e2e_deinit(&e);
 }
 
@@ -529,7 +382,6 @@ int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_under_load),
-		cmocka_unit_test(test_in_each_call),
 		cmocka_unit_test(test_other_than_before),
 		cmocka_unit_test(test_state),
 		cmocka_unit_test(test_stopped),
