@@ -91,7 +91,9 @@ void ctl_ask_close(struct ctl_ask *ask)
 static int open_at(struct ctl_ask **ret, char *path, bool is_manager, char *error, size_t error_size)
 {
 	int fd = inf_channel_connect(path), rc;
-	struct inf_request hello = { .kind = INF_REQUEST_HELLO, .hello = { INF_PROTOCOL, "inferctl" } };
+	struct inf_request hello = { .kind = INF_REQUEST_HELLO,
+		.hello = {
+			.protocol = INF_PROTOCOL, .client_name = "inferctl", .oldest_protocol = INF_PROTOCOL_OLDEST } };
 	struct inf_reply reply;
 	struct ctl_ask *ask;
 

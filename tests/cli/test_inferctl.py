@@ -301,6 +301,19 @@ class CommandLine(Folder):
         self.assertEqual(status, 1)
         self.assertIn(nowhere, err)
 
+    def test_says_which_protocols_it_speaks(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(self.path("listener.sock"))
+            listener.listen()
+            listener.settimeout(60)
+            client = subprocess.Popen([INFERCTL, "--socket", self.path("listener.sock"), "status"], stderr=subprocess.DEVNULL)
+            connection = listener.accept()[0]
+            with connection:
+                hello = connection.recv(65536)
+            self.assertEqual(client.wait(60), 1)
+        body = b"\x08\x01\x12\x08inferctl\x20\x01"  # protocol, client_name, oldest_protocol
+        self.assertEqual(hello[2:], b"\x12" + bytes([len(body)]) + body)
+
     def test_another_program_s_socket(self):
         other = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.addCleanup(other.close)
