@@ -18,6 +18,7 @@ import pathlib
 import re
 import resource
 import shutil
+import signal
 import socket
 import statistics
 import struct
@@ -48,9 +49,10 @@ class Setup:
         self.make_noop = self.build / "tests" / "bench" / "make_noop"
         self.load = self.build / "tests" / "bench" / "load"
         self.kills = self.build / "tests" / "bench" / "kills"
+        self.deadlines = self.build / "tests" / "bench" / "deadlines"
         self.seconds = options.seconds
         self.cores = len(os.sched_getaffinity(0))
-        for program in (self.inferctl, self.inferd, self.pingpong, self.load, self.kills, self.make_noop):
+        for program in (self.inferctl, self.inferd, self.pingpong, self.load, self.kills, self.deadlines, self.make_noop):
             if not program.exists():
                 sys.exit(f"bench: {program} is missing: build first (ninja -C {options.build})")
 
@@ -652,9 +654,34 @@ def reconnect(setup):
     return out
 
 
+def deadline(setup):
+    """How late calls with a timeout end while the daemon is stopped."""
+    timeout_ms, n = 200, setup.requests // 3
+    with tempfile.TemporaryDirectory(prefix="inferd-noop-") as folder:
+        model = pathlib.Path(folder) / "noop.pte"
+        subprocess.run([str(setup.make_noop), "1024", str(model)], check=True)
+        with daemon(setup, {"noop": model}, "[limits]\nbindings = 4000\nregions = 4000\nfds = 8000\n") as d:
+            command = [str(setup.deadlines), str(d.socket), "noop", str(timeout_ms * 1000), str(n)]
+            with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as calls:
+                if calls.stdout.readline() != "ready\n":
+                    sys.exit("bench: deadlines failed")
+                os.kill(d.pid, signal.SIGSTOP)
+                try:
+                    calls.stdin.write("stopped\n")
+                    calls.stdin.flush()
+                    line = calls.stdout.readline()
+                finally:
+                    os.kill(d.pid, signal.SIGCONT)
+                calls.stdin.close()
+            if not line:
+                sys.exit("bench: deadlines failed")
+    return [row(f"daemon stopped, timeout of {timeout_ms} ms: {what}, latest of {n} (median {late['p50_ms']:.2f} ms)",
+                late["max_ms"], "≤", 10, " ms") for what, late in json.loads(line).items()]
+
+
 BENCHES = {"efficientnet": efficientnet, "overhead": overhead, "isolation": isolation, "programs": programs, "openvino": openvino, "crowd": crowd,
            "interactive": interactive, "weights": weights, "memory": memory, "noop": noop, "idle": idle, "resting": resting,
-           "killed": killed, "reconnect": reconnect,
+           "killed": killed, "reconnect": reconnect, "deadline": deadline,
            **versus.benches(sys.modules[__name__])}
 
 
