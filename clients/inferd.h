@@ -342,9 +342,10 @@ struct inferd_request_options {
 	 * The daemon may go on with the request for a while, read its inputs and write its outputs: it may not have
 	 * answered at all, or be in one long instruction. The memory stays valid: the library and the daemon keep it
 	 * mapped. The application may write new inputs at once, and a next request on the binding waits until the
-	 * daemon is done with this one, so its answer is right. But do not use memory that holds these outputs for
-	 * anything else (another binding, a frame of a camera) before a next request on the binding has succeeded.
-	 * The same holds after INFERD_CANCELLED. */
+	 * daemon is done with this one, so its answer is right; if a worker of the daemon is stuck in this one, the
+	 * next one ends with INFERD_BUSY instead. But do not use memory that holds these outputs for anything else
+	 * (another binding, a frame of a camera) before a next request on the binding has succeeded. The same holds
+	 * after INFERD_CANCELLED. */
 	uint64_t timeout_us;
 	bool profile; /* measure each part of the request: see inferd_last_profile */
 };
