@@ -135,6 +135,7 @@ class Daemon:
         self.environment = environment or {}
         self.most_bytes = most_bytes
         self.samples = []  # (monotonic s, bytes that are resident of the daemon, of its processes together)
+        self.budget = 0  # memory_budget
         self.notes = []  # what an attack has to tell besides its number: dicts, printed and on the page
         self.process = None
         self.was_ended = None  # by the watchdog: why
@@ -230,6 +231,19 @@ class Daemon:
     def check_log(self):
         found = self.log.complaints()
         assert not found, found
+
+    def set_budget(self, n_bytes):
+        """Reload the configuration with that memory_budget; it must have one that is set."""
+        if n_bytes == self.budget:
+            return
+        path = self.folder + "/inferd.conf"
+        text = read_text(path).replace(f"\nmemory_budget = {self.budget}\n", f"\nmemory_budget = {n_bytes}\n")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        self.process.send_signal(signal.SIGHUP)
+        if not until(lambda: self.status().get("memory_budget", 0) == n_bytes):
+            raise AssertionError(f"memory_budget is not {n_bytes} after a reload:\n{self.log_tail()}")
+        self.budget = n_bytes
 
     def stop(self):
         """SIGTERM. Its exit status; negative: the signal that ended it. Nothing in its log must report a crash."""

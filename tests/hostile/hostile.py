@@ -31,6 +31,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import attack_descriptors
 import attack_faults
 import attack_kills
+import attack_load
 import attack_messages
 import attack_programs
 import page
@@ -43,12 +44,14 @@ TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 MODEL = "efficientnet_lite0_int8"
 N_ATTACKERS = 2
 MAX_NOTES = 100  # of one attacker: a page has room for few
+N_COPIES = 5  # of that model, for attack_load.py
 # Attacks on the daemon that the victim uses, with their weight: how much of the time each gets. Those that kill processes
 # come first, so that what the others leave in the processes is still there at the end.
 BESIDE_VICTIM = [
     (attack_kills, "clients killed", 2), (attack_kills, "plug-ins killed", 2), (attack_kills, "plug-ins stopped", 2),
     (attack_messages, "messages", 5), (attack_messages, "packets", 1), (attack_messages, "forked socket", 1),
     (attack_messages, "never read", 2), (attack_messages, "10,000 connections", 2),
+    (attack_load, "saturation", 2), (attack_load, "more models than memory", 2), (attack_load, "loads and unloads", 1),
     (attack_descriptors, "descriptors", 2), (attack_descriptors, "shared memory", 2),
     (attack_descriptors, "memory changed while read", 3), (attack_programs, "programs", 6),
     (attack_programs, "large programs", 1),
@@ -57,7 +60,8 @@ BESIDE_VICTIM = [
 ALONE = [("faults at start", 3), ("faults at work", 4), ("faults in a client", 2), ("full disk", 1), ("daemon killed", 3),
          ("clock jumps", 1)]
 # Processes of clients' programs stay, so that what is left in them is seen.
-CONFIG = f"""program_idle = 1h
+CONFIG = f"""memory_budget = 0
+program_idle = 1h
 [limits]
 bytes = 1G
 connections = 256
@@ -88,6 +92,7 @@ class Suite:
     # --- beside the victim
 
     def attack(self, daemon, module, name, seconds):
+        daemon.set_budget(getattr(module, "BUDGETS", {}).get(name, 0))
         begin = time.monotonic()
         as_root = name in getattr(module, "AS_ROOT", ())
         pids, counts = [], []
@@ -147,7 +152,8 @@ class Suite:
         return True
 
     def warm(self, daemon):
-        """What stays when it was once used: processes of plug-ins and of each user, and threads for clients' files."""
+        """What stays when it was once used: processes of plug-ins and of each user, threads for clients' files, what is
+        kept of models. The models themselves go again."""
         def use_program():
             with wire.Connection(daemon.socket) as c, open(self.options.small, "rb") as program:
                 Bound(c, "warm", [program.fileno()]).close()
@@ -156,6 +162,10 @@ class Suite:
             if self.options.plugin:
                 attack_kills.served_again(daemon, None, 3)
                 attack_kills.served_again(daemon, self.options.plugin_program, 3)
+            with wire.Connection(daemon.socket) as c, wire.Connection(daemon.manager) as manager:
+                for name in self.options.copies:
+                    c.call("model_metadata", {"name": name})
+                    manager.call("repository_model_unload", {"model_name": name})
         for uid, use in [(0, use_models)] + [(u, use_program) for u in [0] + [ATTACKER_UID + i for i in range(N_ATTACKERS)]]:
             if wait_for(in_child(use, uid), 120) != 0:
                 self.fail("daemon", "an ordinary client is not served")
@@ -193,6 +203,8 @@ class Suite:
             models.append(options.plugin_program)
         daemon = Daemon(options, config, models=models, most_bytes=options.most_megabytes << 20)
         self.daemon = daemon
+        for name in options.copies:
+            daemon.add_model(options.model, name + ".pte")
         try:
             daemon.start()
             daemon.watch()
@@ -341,7 +353,9 @@ def main():
     options.seeds = sorted(p for p in set(found) if os.path.getsize(p) < 1 << 20)
     options.attacks = sorted(glob.glob(os.path.join(TOP, "../shared/models/attacks/*.pte")))
     options.model = os.path.join(TOP, "tests/models", MODEL + ".pte")
+    options.model_name = MODEL
     options.small = os.path.join(TOP, "tests/models/small/gelu_xnnpack.bpte")
+    options.copies = [f"copy_{i}" for i in range(N_COPIES)]
     wrap_hosts(options)
     if not IS_ROOT:
         print("hostile: not root, or others may not enter this checkout: the daemon, the victim and the attackers are one user, and share its limits")
