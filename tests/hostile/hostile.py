@@ -44,6 +44,7 @@ TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 MODEL = "efficientnet_lite0_int8"
 N_ATTACKERS = 2
 MAX_NOTES = 100  # of one attacker: a page has room for few
+CONNECTIONS = 256  # of one user
 N_COPIES = 5  # of that model, for attack_load.py
 # Attacks on the daemon that the victim uses, with their weight: how much of the time each gets. Those that kill processes
 # come first, so that what the others leave in the processes is still there at the end.
@@ -64,7 +65,7 @@ CONFIG = f"""memory_budget = 0
 program_idle = 1h
 [limits]
 bytes = 1G
-connections = 256
+connections = {CONNECTIONS}
 [user {VICTIM_UID}]
 bytes = 1G
 weight = 4
@@ -354,6 +355,7 @@ def main():
     options.attacks = sorted(glob.glob(os.path.join(TOP, "../shared/models/attacks/*.pte")))
     options.model = os.path.join(TOP, "tests/models", MODEL + ".pte")
     options.model_name = MODEL
+    options.connections = CONNECTIONS
     options.small = os.path.join(TOP, "tests/models/small/gelu_xnnpack.bpte")
     options.copies = [f"copy_{i}" for i in range(N_COPIES)]
     wrap_hosts(options)
