@@ -47,6 +47,7 @@ ATTACKER_FDS = 20000
 # What a run may be answered that is well-formed, whatever its program and its tensors hold.
 MAY_RUN = {wire.STATUS[s] for s in ("OK", "INVALID_ARGUMENT", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "UNIMPLEMENTED",
                                     "INTERNAL", "MISSED_DEADLINE", "STATE_LOST", "BACKEND_CRASHED")}
+INDICES = ("INT32", "INT64", "BOOL")  # datatypes of tensors that may be indices, lengths or masks
 SCALARS = {"INT": "int_value", "BOOL": "bool_value", "DOUBLE": "double_value"}
 
 

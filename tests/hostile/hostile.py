@@ -23,6 +23,7 @@ import glob
 import json
 import os
 import random
+import re
 import signal
 import sys
 import time
@@ -36,7 +37,7 @@ import attack_messages
 import attack_programs
 import page
 import wire
-from daemon import ATTACKER_UID, IS_ROOT, VICTIM_UID, Bound, Daemon, Victim, in_child, until, wait_for, wrapped
+from daemon import ATTACKER_UID, INDICES, IS_ROOT, VICTIM_UID, Bound, Daemon, Victim, in_child, until, wait_for, wrapped
 from log import found_in
 from measures import Measures
 
@@ -46,6 +47,7 @@ N_ATTACKERS = 2
 MAX_NOTES = 100  # of one attacker: a page has room for few
 CONNECTIONS = 256  # of one user
 N_COPIES = 5  # of that model, for attack_load.py
+INDEXING = re.compile(r"/(index_put|index_reduce|gather|scatter|embedding|nonzero|mask)[^/]*$")  # programs of tests/corpus
 # Attacks on the daemon that the victim uses, with their weight: how much of the time each gets. Those that kill processes
 # come first, so that what the others leave in the processes is still there at the end.
 BESIDE_VICTIM = [
@@ -164,12 +166,21 @@ class Suite:
                 attack_kills.served_again(daemon, None, 3)
                 attack_kills.served_again(daemon, self.options.plugin_program, 3)
             with wire.Connection(daemon.socket) as c, wire.Connection(daemon.manager) as manager:
-                for name in self.options.copies:
+                for name in list(self.options.names.values()) + self.options.copies:
                     c.call("model_metadata", {"name": name})
                     manager.call("repository_model_unload", {"model_name": name})
         for uid, use in [(0, use_models)] + [(u, use_program) for u in [0] + [ATTACKER_UID + i for i in range(N_ATTACKERS)]]:
             if wait_for(in_child(use, uid), 120) != 0:
                 self.fail("daemon", "an ordinary client is not served")
+
+    def find_indexed(self, daemon):
+        """Which models have inputs that may be indices: attack_descriptors begins with them."""
+        with wire.Connection(daemon.socket) as c:
+            for name in self.options.names.values():
+                inputs = c.call("model_metadata", {"name": name}).get("model_metadata", {}).get("inputs", [])
+                if any(i["datatype"] in INDICES and not i.get("scalar") for i in inputs):
+                    self.options.indexed.add(name)
+        print(f"hostile: {len(self.options.names)} small models, {len(self.options.indexed)} of them with index inputs", flush=True)
 
     def check_that_crashes_are_seen(self, daemon):
         """The log must tell if a process crashes: else no attack could find it."""
@@ -206,12 +217,15 @@ class Suite:
         self.daemon = daemon
         for name in options.copies:
             daemon.add_model(options.model, name + ".pte")
+        for path, name in options.names.items():
+            daemon.add_model(path, name + os.path.splitext(path)[1])
         try:
             daemon.start()
             daemon.watch()
             victim = self.victim = Victim(daemon, options.victim, MODEL)
             self.quiet("quiet", max(3.0, seconds / 12, 3 * options.samples * 0.12))
             self.warm(daemon)
+            self.find_indexed(daemon)
             self.check_that_crashes_are_seen(daemon)
             self.warm(daemon)
             before = Measures(daemon)
@@ -352,11 +366,16 @@ def main():
     found = glob.glob(os.path.join(TOP, "tests/models/**/*.?pte"), recursive=True) + \
         glob.glob(os.path.join(TOP, "tests/models/**/*.pte"), recursive=True)
     options.seeds = sorted(p for p in set(found) if os.path.getsize(p) < 1 << 20)
+    options.seeds += sorted(p for p in glob.glob(os.path.join(TOP, "tests/corpus/*/*.bpte")) if INDEXING.search(p))
     options.attacks = sorted(glob.glob(os.path.join(TOP, "../shared/models/attacks/*.pte")))
     options.model = os.path.join(TOP, "tests/models", MODEL + ".pte")
     options.model_name = MODEL
     options.connections = CONNECTIONS
     options.small = os.path.join(TOP, "tests/models/small/gelu_xnnpack.bpte")
+    # Small programs are in the repository as well, for the daemon's own kernels; those of two folders want data files.
+    options.names = {p: os.path.splitext(os.path.basename(p))[0].replace(".", "_") for p in options.seeds
+                     if os.path.basename(os.path.dirname(p)) not in ("external", "data_files")}
+    options.indexed = set()  # names of those with index inputs
     options.copies = [f"copy_{i}" for i in range(N_COPIES)]
     wrap_hosts(options)
     if not IS_ROOT:
