@@ -60,8 +60,8 @@ BESIDE_VICTIM = [
     (attack_programs, "large programs", 1),
 ]
 # Attacks on daemons of their own, which are made to fail.
-ALONE = [("faults at start", 3), ("faults at work", 4), ("faults in a client", 2), ("full disk", 1), ("daemon killed", 3),
-         ("clock jumps", 1)]
+ALONE = [("faults at start", 3), ("faults at work", 4), ("faults in a client", 2), ("faults in a host", 2), ("full disk", 1),
+         ("daemon killed", 3), ("clock jumps", 1)]
 # Processes of clients' programs stay, so that what is left in them is seen.
 CONFIG = f"""memory_budget = 0
 program_idle = 1h
@@ -322,14 +322,15 @@ SANITIZED = "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=1
 
 def wrap_hosts(options):
     """Set the programs that the daemon starts as processes."""
-    options.program_host = os.path.join(os.path.dirname(options.inferd), "inferd-program-host")
+    options.program_host = options.bare_program_host = os.path.join(os.path.dirname(options.inferd), "inferd-program-host")
     options.wrapped_host = options.host
+    options.host_environment = {}
     if options.sanitized:
         thread = ":".join(filter(None, [os.environ.get("TSAN_OPTIONS"), SANITIZED.partition(":")[2]]))
-        environment = {"ASAN_OPTIONS": SANITIZED, "TSAN_OPTIONS": thread}
-        options.program_host = wrapped(options, "program-host", options.program_host, environment)
+        options.host_environment = {"ASAN_OPTIONS": SANITIZED, "TSAN_OPTIONS": thread}
+        options.program_host = wrapped(options, "program-host", options.program_host, options.host_environment)
         if options.host:
-            options.wrapped_host = wrapped(options, "delegate-host", options.host, environment)
+            options.wrapped_host = wrapped(options, "delegate-host", options.host, options.host_environment)
 
 
 def main():
