@@ -4,7 +4,9 @@ and the process that runs it does not crash (wire.py and log.py look at that). W
 refused; within a second, if latency is checked. With --large, numbers also grow without bound, and the programs of
 ../shared/models/attacks are brought."""
 
+import collections
 import os
+import re
 import select
 import shutil
 import time
@@ -16,6 +18,10 @@ from daemon import MAY_RUN, Bound, until
 REFUSED_WITHIN_S = 1.0
 ENDED_WITHIN_S = 20  # generous: the victim measures what a run in the way costs
 RUN_US = 500000
+# Paths of numbers (flatbuffer.py): sizes of a tensor that is a value of a plan, its place in the memory that the plan needs,
+# and the size of this memory.
+SIZE, PLACE = re.compile(r"1\[\d+\]\.2\[\d+\]\.1\.2\[\d+\]"), re.compile(r"1\[\d+\]\.2\[\d+\]\.1\.6\.1")
+PLANNED = re.compile(r"1\[\d+\]\.8\[\d+\]")
 MAX_KEPT = 20  # programs that were answered BACKEND_CRASHED, of each attacker
 # Names of limits that a refusal may have, and what else a program may be answered.
 MAY_OPEN = {wire.STATUS[s] for s in ("INVALID_ARGUMENT", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "UNIMPLEMENTED", "NOT_FOUND",
@@ -47,6 +53,31 @@ def mutated(rng, data, flatbuffers, is_large):
         out[site.at:site.at + site.width] = new.to_bytes(site.width, "little")
         changes.append(f"{site.kind} {site.path} at {site.at}: {old} -> {new}")
     return bytes(out), changes
+
+
+def grown(rng, data, flatbuffers):
+    """A program without its bundle, in which one size of a dimension is larger in all tensors that have it, and so is the
+    memory that is planned for them: still a program, but it needs more; and what was changed."""
+    begin = max(data.find(b"ET12") - 4, 0)
+    out = bytearray(data)
+
+    def value(site):
+        return int.from_bytes(data[site.at:site.at + site.width], "little")
+    sites = [s for found in flatbuffers for s in found if s.at >= begin]
+    sizes = [s for s in sites if SIZE.fullmatch(s.path) and s.width == 4 and value(s) > 1]
+    if not sizes:
+        return mutated(rng, data, flatbuffers, True)
+    old = value(rng.choice(sizes))
+    times = rng.choice([2, 64, 1000, 8000, 100000])
+    planned_times = times ** rng.choice([1, 2])  # a tensor may have that size in two dimensions
+    for s in sites:
+        if SIZE.fullmatch(s.path) and s.width == 4 and value(s) == old:
+            out[s.at:s.at + 4] = min(old * times, (1 << 31) - 1).to_bytes(4, "little")
+        elif PLANNED.fullmatch(s.path) and s.width == 8:
+            out[s.at:s.at + 8] = (value(s) * planned_times & (1 << 63) - 1).to_bytes(8, "little")
+        elif PLACE.fullmatch(s.path) and s.width == 4:
+            out[s.at:s.at + 4] = min(value(s) * planned_times, (1 << 32) - 64).to_bytes(4, "little")
+    return bytes(out[begin:]), [f"size {old} x {times}"]
 
 
 def try_program(c, data, rng):
@@ -93,7 +124,8 @@ def find_sites(paths):
 def programs(daemon, rng, goes_on):
     """Mutations of the programs of this tree. The number of programs."""
     options = daemon.options
-    n = opened = crashed = 0
+    answers = collections.Counter()  # to opening
+    crashed = 0
     slowest = (0.0, "")  # of the programs that needed more than this user may have
     mine = os.path.join(options.programs, f"{os.getuid()}")
     while goes_on():
@@ -102,29 +134,30 @@ def programs(daemon, rng, goes_on):
                 if not goes_on():
                     break
                 name, data, sites = rng.choice(options.mutable)
-                program, changes = mutated(rng, data, sites, options.large)
+                program, changes = grown(rng, data, sites) if options.large and rng.random() < 0.25 else \
+                    mutated(rng, data, sites, options.large)
                 what = f"{name}: {'; '.join(changes)}"
                 with open(mine + ".pte", "wb") as f:
                     f.write(program)
-                n += 1
                 try:
                     status, lasted, has_crashed = try_program(c, program, rng)
                 except (wire.Ended, wire.Refused):  # an output that cannot be bound, a limit
+                    answers["no binding"] += 1
                     break
                 except AssertionError as e:
                     raise AssertionError(f"{what}: {e} (kept as {mine}.pte)") from e
-                opened += not status
+                answers[wire.STATUS_NAME[status]] += 1
                 if has_crashed:  # killed for its deadline; the log tells if it was anything else
                     shutil.copy(mine + ".pte", f"{mine}-crashed-{crashed % MAX_KEPT}.pte")
                     crashed += 1
                 if status == wire.STATUS["RESOURCE_EXHAUSTED"] and lasted > slowest[0]:
                     slowest = (lasted, what)
-    print(f"  {n} programs, {opened} of them were opened; the process of {crashed} was ended")
+    print(f"  opened: {dict(answers)}; the process of {crashed} was ended")
     if slowest[1]:
         daemon.notes.append({"what": "a changed program that needs too much is refused", "seconds": slowest[0]})
     within = REFUSED_WITHIN_S if options.check_latency else ENDED_WITHIN_S
     assert slowest[0] < within, f"{slowest[1]}: refused after {slowest[0]:.1f} s"
-    return n
+    return answers.total()
 
 
 def brought(daemon, rng, goes_on):

@@ -44,9 +44,10 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 ATTACKER_BYTES = 3 << 30  # address space of an attacking process
 ATTACKER_FDS = 20000
-# What a run may be answered that is well-formed, whatever its program and its tensors hold.
+# What a run may be answered that is well-formed, whatever its program and its tensors hold. BUSY: the one before was given
+# up, and a worker is still in it.
 MAY_RUN = {wire.STATUS[s] for s in ("OK", "INVALID_ARGUMENT", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "UNIMPLEMENTED",
-                                    "INTERNAL", "MISSED_DEADLINE", "STATE_LOST", "BACKEND_CRASHED")}
+                                    "INTERNAL", "MISSED_DEADLINE", "STATE_LOST", "BACKEND_CRASHED", "BUSY")}
 INDICES = ("INT32", "INT64", "BOOL")  # datatypes of tensors that may be indices, lengths or masks
 SCALARS = {"INT": "int_value", "BOOL": "bool_value", "DOUBLE": "double_value"}
 
