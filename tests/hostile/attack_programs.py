@@ -7,7 +7,6 @@ refused; within a second, if latency is checked. With --large, numbers also grow
 import collections
 import os
 import re
-import select
 import shutil
 import time
 
@@ -121,6 +120,17 @@ def find_sites(paths):
     return found
 
 
+def is_served(daemon):
+    """Whether this user's process is there, or was started again."""
+    with wire.Connection(daemon.socket) as c, open(daemon.options.small, "rb") as program:
+        try:
+            Bound(c, "small", [program.fileno()]).close()
+            return True
+        except wire.Refused as e:
+            assert e.status in MAY_OPEN, e
+            return False
+
+
 def programs(daemon, rng, goes_on):
     """Mutations of the programs of this tree. The number of programs."""
     options = daemon.options
@@ -150,6 +160,7 @@ def programs(daemon, rng, goes_on):
                 if has_crashed:  # killed for its deadline; the log tells if it was anything else
                     shutil.copy(mine + ".pte", f"{mine}-crashed-{crashed % MAX_KEPT}.pte")
                     crashed += 1
+                    until(lambda: not goes_on() or is_served(daemon))  # another process, after a pause
                 if status == wire.STATUS["RESOURCE_EXHAUSTED"] and lasted > slowest[0]:
                     slowest = (lasted, what)
     print(f"  opened: {dict(answers)}; the process of {crashed} was ended")
@@ -170,12 +181,13 @@ def brought(daemon, rng, goes_on):
     while n < len(paths) or goes_on():
         if n % len(paths) == 0:
             rng.shuffle(paths)
-        n += until(lambda: attack_of_others(daemon, paths[n % len(paths)]))
+        assert until(lambda: is_served(daemon)), "this user's process is not started again"
+        n += attack_of_others(daemon, paths[n % len(paths)])
     return n
 
 
 def attack_of_others(daemon, path):
-    """Four runs with a deadline of a second, then the client hangs up."""
+    """Four runs with a deadline of a second, then the client hangs up. False: it could not be tried."""
     with wire.Connection(daemon.socket) as c, open(path, "rb") as program:
         began = time.monotonic()
         try:
@@ -187,8 +199,7 @@ def attack_of_others(daemon, path):
             assert statuses <= MAY_RUN, f"runs were answered {statuses}"
             what = "answered " + ", ".join(sorted(wire.STATUS_NAME[s] for s in statuses))
         except wire.Refused as e:
-            if e.status == wire.STATUS["BACKEND_CRASHED"]:  # the one before was killed: another starts in a moment
-                select.select([], [], [], 0.02)
+            if e.status == wire.STATUS["BACKEND_CRASHED"]:  # the one before is just being killed
                 return False
             what = f"refused with {wire.STATUS_NAME[e.status]}"
     ended = time.monotonic()

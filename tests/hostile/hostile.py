@@ -95,6 +95,8 @@ class Suite:
     # --- beside the victim
 
     def attack(self, daemon, module, name, seconds):
+        if any(h.get("pause_ns") for h in daemon.status().get("hosts", [])):
+            self.forget_crashes(daemon)
         daemon.set_budget(getattr(module, "BUDGETS", {}).get(name, 0))
         begin = time.monotonic()
         as_root = name in getattr(module, "AS_ROOT", ())
@@ -130,6 +132,11 @@ class Suite:
         if complaints:
             self.fail(name, f"{complaints}\nPrograms whose process was ended: {self.options.programs}")
         return True
+
+    def forget_crashes(self, daemon):
+        """As an administrator does: else a process is started again after a pause only, in which attacks try nothing."""
+        with wire.Connection(daemon.manager) as c:
+            c.expect("backend_restart", {"name": "programs"})
 
     def note(self, daemon, note):
         """Keep the most of what was told under the same words."""
@@ -193,8 +200,7 @@ class Suite:
         until(lambda: lines.extend(daemon.log.read()) or any("host process of backend" in line for line in lines))
         if not found_in(lines):
             self.fail("crashes", f"a process that was ended by SIGSEGV is not in the log:\n{daemon.log_tail()}")
-        with wire.Connection(daemon.manager) as c:
-            c.expect("backend_restart", {"name": "programs"})
+        self.forget_crashes(daemon)
 
     def wants(self, name):
         return not self.options.only or any(o in name for o in self.options.only)
@@ -207,7 +213,8 @@ class Suite:
 
     def beside_victim(self, seconds):
         options = self.options
-        config = CONFIG
+        # the time for a run to stop: a sanitizer's build is slow
+        config = ("program_stop = 1s\n" if options.sanitized else "") + CONFIG
         models = [options.model]
         if options.plugin:
             config += f"[backend test]\npath = {options.plugin}\nhost = {options.wrapped_host}\nown_programs = apart\n" \
