@@ -150,18 +150,22 @@ static bool is_enforced(void)
 	return much == MAP_FAILED;
 }
 
+/* @result, but E_INTERNAL if it is the limit and the message does not say so. */
+static int with_reason(int result)
+{
+	if (result != INFERD_DELEGATE_E_LIMIT || strstr(message.text, "more memory than the user's limit of"))
+		return result;
+	fprintf(stderr, "%s\n", message.text);
+	return INFERD_DELEGATE_E_INTERNAL;
+}
+
 static int with_limit(void *arg)
 {
 	struct job *job = arg;
 	uint64_t n_now = data_bytes();
 	if (!n_now || et_sandbox_limit_memory(n_now + job->n_limit_bytes) < 0 || !is_enforced())
 		return SKIPPED;
-	int result = do_job(job);
-	if (result == INFERD_DELEGATE_E_LIMIT && !strstr(message.text, "more memory than the user's limit of")) {
-		fprintf(stderr, "%s\n", message.text);
-		return INFERD_DELEGATE_E_INTERNAL;
-	}
-	return result;
+	return with_reason(do_job(job));
 }
 
 /* A program runs with any limit and is right, or is refused with the reason; the process never ends for it. */
@@ -189,6 +193,47 @@ static void test_memory_limit(void **state)
 	print_message("%u limits are too small, with %u the run is right\n", n_limited, n_right);
 	assert_true(n_limited > 0 && n_right > 0);
 	job_close(&job);
+}
+
+/* With this many bytes more: worker threads of eight threads, whose stacks may not find room. */
+static int start_threads(void *arg)
+{
+	const struct inferd_delegate_host host = {
+		.struct_size = sizeof host, .major = INFERD_DELEGATE_MAJOR, .log = rig_ignore_log
+	};
+	struct inferd_delegate_worker_threads *threads = NULL;
+	void *self = NULL;
+	et_program_warm();
+	if (et_sandbox_limit_memory(data_bytes() + *(uint64_t *)arg) < 0 || !is_enforced())
+		return SKIPPED;
+	int result = table->open(&host, &self, &message);
+	if (result)
+		return with_reason(result);
+	result = table->threads_new(self, 0, 8, &threads, &message);
+	if (result == INFERD_DELEGATE_OK)
+		table->threads_free(threads);
+	table->close(self);
+	return with_reason(result);
+}
+
+/* A thread that can't be started is an answer: nobody waits for it. */
+static void test_threads_limit(void **state)
+{
+	unsigned n_limited = 0, n_started = 0;
+#ifdef INF_SANITIZED
+	skip();
+#endif
+	for (uint64_t n_bytes = 1 << 20; n_bytes <= 96 << 20; n_bytes += 1 << 20) {
+		int result = in_child(start_threads, &n_bytes);
+		if (result == SKIPPED)
+			skip();
+		if (result != INFERD_DELEGATE_OK && result != INFERD_DELEGATE_E_LIMIT)
+			fail_msg("with %llu bytes: result %d", (unsigned long long)n_bytes, result);
+		n_limited += result == INFERD_DELEGATE_E_LIMIT;
+		n_started += result == INFERD_DELEGATE_OK;
+	}
+	print_message("%u limits are too small for eight threads, with %u they start\n", n_limited, n_started);
+	assert_true(n_limited > 0 && n_started > 0);
 }
 
 /* A program whose delegate wants gigabytes for one run, with the files of shared/models/attacks. All in the child. */
@@ -442,6 +487,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_memory_limit),
+		cmocka_unit_test(test_threads_limit),
 		cmocka_unit_test(test_attack),
 		cmocka_unit_test(test_sandbox),
 		cmocka_unit_test(test_broken),

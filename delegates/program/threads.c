@@ -9,11 +9,9 @@
 #include "delegates/program/engine_internal.h"
 
 #include "delegates/convert.h"
-#include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 /* --- making and freeing ----------------------------------------------------------------------------------------- */
 
@@ -46,39 +44,18 @@ static void free_sets(struct inferd_delegate_worker_threads *threads)
 	free(threads);
 }
 
-/* Whether there is memory for the stacks of @n more threads. The thread pool does not notice that a thread could not be
- * started, and would wait for it for ever. */
-static bool has_room_for(uint32_t n)
-{
-	pthread_attr_t attr;
-	size_t n_stack = 0, n_bytes;
-	if (pthread_getattr_default_np(&attr))
-		return false;
-	pthread_attr_getstacksize(&attr, &n_stack);
-	pthread_attr_destroy(&attr);
-	/* some more for what the C library needs with a thread */
-	if (!et_add(n_stack, 256 << 10, &n_stack) || !et_mul(n_stack, n, &n_bytes))
-		return false;
-	void *room = n ? mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
-		       : NULL;
-	if (room && room != MAP_FAILED)
-		munmap(room, n_bytes);
-	return room != MAP_FAILED;
-}
-
 static enum et_status make_sets(struct inferd_delegate_worker_threads *threads, uint32_t n_threads,
 	struct et_diag *diag)
 {
 	const struct et_registry *registry = &threads->engine->registry;
 	for (size_t i = 0; i < registry->n_backends; i++) {
 		const struct et_backend_entry *entry = &registry->backends[i];
-		if (!has_room_for(n_threads - 1))
-			return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for the stacks of %u threads",
-				n_threads);
 		enum et_status status = entry->ops->threads_new(entry->backend, 0, n_threads, &threads->sets[i], diag);
 		if (status != ET_OK) {
 			threads->sets[i] = NULL;
-			return status;
+			/* the stacks of threads count for the process's memory limit */
+			bool is_limited = threads->engine->n_limit_bytes != UINT64_MAX;
+			return status == ET_E_OUT_OF_RESOURCES && is_limited ? ET_E_MEMORY_ALLOCATION_FAILED : status;
 		}
 		if (!threads->compute && entry->ops->threads_compute)
 			threads->compute = entry->ops->threads_compute(threads->sets[i]);

@@ -13,7 +13,7 @@ import struct
 import tempfile
 
 import wire
-from daemon import LIBC, Bound
+from daemon import INDICES, LIBC, MAY_RUN, Bound
 
 COUNTS = [0, 1, 2, 3, 15, 16, 17, 64, 252, 253]
 SYS_MEMFD_SECRET, SYS_USERFAULTFD, SYS_IO_URING_SETUP, SYS_LANDLOCK, SYS_FSOPEN = 447, 323, 425, 444, 430
@@ -225,36 +225,58 @@ def shared_memory(daemon, rng, goes_on, model="efficientnet_lite0_int8"):
     return n
 
 
+def slots_of(bound, is_wanted):
+    """Places of those inputs in the region, as arguments of scribble."""
+    return [f"{at}:{tensor['byte_size']}" for at, tensor in bound.slots[:bound.n_inputs]
+            if at is not None and is_wanted(tensor["datatype"])]
+
+
+def scribble(daemon, rng, bound, goes_on):
+    """Up to 60 runs while a helper writes: mostly into the inputs that may be indices, if there are any, else into all
+    inputs, and sometimes anywhere. The number of runs."""
+    n = 0
+    places = slots_of(bound, INDICES.__contains__) or slots_of(bound, lambda t: True)
+    helper = os.fork()
+    if not helper:
+        LIBC.prctl(1, signal.SIGKILL)
+        os.set_inheritable(bound.fd, True)
+        os.execv(daemon.options.scribble, ["scribble", str(bound.fd), str(bound.n_bytes), str(rng.randrange(1 << 30))] + places)
+    try:
+        while n < 60 and goes_on():
+            reply = bound.infer(timeout_us=500000)
+            assert reply.get("status", 0) in MAY_RUN, f"a run was answered {reply}"
+            n += 1
+    finally:
+        os.kill(helper, signal.SIGKILL)
+        status = os.waitpid(helper, 0)[1]
+    assert os.WIFSIGNALED(status), f"nobody changed the memory: the helper ended with {status}"
+    return n
+
+
 def scribbled(daemon, rng, goes_on):
     """Memory that another process changes while runs read it: index inputs, lengths and floats, in values that are valid
-    and not, as fast as it can. Each run is answered; which answer does not matter. The number of runs."""
-    n = 0
-    seeds = [s for s in daemon.options.seeds]
+    and not, as fast as it can. Each run is answered; which answer does not matter. Each program is run out of the
+    repository, by the daemon's own workers, and as a client's own. The number of runs."""
+    n = n_own = 0
+    seeds = list(daemon.options.seeds)
     rng.shuffle(seeds)
+    seeds.sort(key=lambda p: daemon.options.names.get(p) not in daemon.options.indexed)  # those with index inputs first
     while goes_on():
         for path in seeds:
-            if not goes_on():
-                break
-            with wire.Connection(daemon.socket) as c, open(path, "rb") as program:
-                try:
-                    b = Bound(c, "scribbled", [program.fileno()])
-                except wire.Refused:
-                    continue
-                helper = os.fork()
-                if not helper:
-                    LIBC.prctl(1, signal.SIGKILL)
-                    os.set_inheritable(b.fd, True)
-                    os.execv(daemon.options.scribble, ["scribble", str(b.fd), str(b.n_bytes), str(rng.randrange(1 << 30))])
-                try:
-                    for _ in range(60):
-                        if not goes_on():
-                            break
-                        b.infer(timeout_us=500000)
-                        n += 1
-                finally:
-                    os.kill(helper, signal.SIGKILL)
-                    os.waitpid(helper, 0)
+            for name in (daemon.options.names.get(path), None):
+                if not goes_on():
+                    break
+                if not name and path in daemon.options.names and rng.random() < 0.5:
+                    continue  # most of the time is the daemon's
+                with wire.Connection(daemon.socket) as c, open(path, "rb") as program:
+                    try:
+                        b = Bound(c, name or "scribbled", [] if name else [program.fileno()])
+                    except wire.Refused:
+                        continue
+                    done = scribble(daemon, rng, b, goes_on)
                     b.close()
+                    n, n_own = n + done, n_own + (0 if name else done)
+    print(f"  {n - n_own} runs in the daemon, {n_own} in the user's process")
     return n
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Attacks on daemons of their own, without the victim: the nth allocation, mapping, thread, descriptor or write to the disk
-fails, while a daemon starts, loads, opens, runs and closes, and in a client; the disk is full; the daemon is killed at any
-moment; the clock is set. A daemon that starts serves; one that cannot start ends with a status and a sentence; what failed
-once works when nothing fails any more."""
+fails, while a daemon starts, loads, opens, runs and closes, in a client, and in the process that runs a client's program;
+the disk is full; the daemon is killed at any moment; the clock is set. A daemon that starts serves; one that cannot start
+ends with a status and a sentence; what failed once works when nothing fails any more."""
 
 import ctypes
 import mmap
@@ -16,7 +16,7 @@ import threading
 
 import attack_kills
 import wire
-from daemon import LIBC, Bound, Daemon, in_child, until
+from daemon import LIBC, Bound, Daemon, in_child, until, wrapped
 
 CLASSES = {"memory": 1, "mappings": 2, "threads": 3, "descriptors": 4, "disk": 5}
 LAYOUT = struct.Struct("<IIqqqqII")  # struct faults of faults.c, without firsts
@@ -131,19 +131,14 @@ def at_start(options, rng, goes_on):
             plan.add(class_name, counts[class_name], firsts)
             assert daemon.stop() == 0, daemon.log_tail()
         print(f"  calls at start: {counts}")
-        n = n_refused = n_waiting = 0
+        n = n_refused = 0
         for class_name, nth, every in plan:
             what = f"start, {class_name} {nth}{' and later' if every else ''}"
             faults.arm(class_name, nth, every)
             n += 1
             is_ready = daemon.start(may_fail=True, when_late=faults.disarm)
             faults.disarm()
-            if is_ready is None:
-                # pthreadpool waits forever for a thread that it could not start. The daemon tries before whether threads
-                # can be started; the failures may begin after that.
-                assert class_name in ("memory", "threads"), f"{what}: the daemon neither ends nor is ready"
-                n_waiting += 1
-                continue
+            assert is_ready is not None, f"{what}: the daemon neither ends nor is ready:\n{daemon.log_tail()}"
             if not is_ready:
                 # libuv aborts without memory or a pipe for its signal handling, before the loop begins.
                 if not (class_name in ("memory", "descriptors") and daemon.process.returncode == -signal.SIGABRT):
@@ -156,7 +151,7 @@ def at_start(options, rng, goes_on):
                 assert daemon.stop() == 0, f"{what}: ends badly:\n{daemon.log_tail()}"
             except wire.Ended:
                 raise AssertionError(f"{what}: it does not serve:\n{daemon.log_tail()}") from None
-        print(f"  {plan}; {n_refused} starts refused, {n_waiting} left waiting by pthreadpool")
+        print(f"  {plan}; {n_refused} starts refused")
         return n
     finally:
         daemon.remove()
@@ -284,6 +279,72 @@ def in_client(options, rng, goes_on):
         daemon.remove()
 
 
+def run_own(daemon):
+    """A program of one's own, from opening to closing."""
+    with wire.Connection(daemon.socket) as c, open(daemon.options.small, "rb") as program:
+        b = Bound(c, "own", [program.fileno()])
+        reply = b.infer()
+        if reply.get("status"):
+            raise wire.Refused("infer", reply)
+        b.close()
+        c.expect("method_close", {"method": b.method})
+
+
+def run_own_anew(daemon):
+    before = attack_kills.hosts_of(daemon, "programs")
+    with_manager(daemon, "backend_restart", {"name": "programs"})
+    # the answer comes before the process has ended, and who opens a program then is told that it is gone
+    until(lambda: not set(before) & set(attack_kills.hosts_of(daemon, "programs")))
+    run_own(daemon)
+
+
+def in_host(options, rng, goes_on):
+    """The process that runs a user's programs, with the daemon unharmed. It answers, or ends with a status; no signal ends
+    it. Its start is a part of one operation. The number of operations."""
+    faults = Faults(options, "host")
+    host = wrapped(options, "faulty-program-host", options.bare_program_host, options.host_environment | faults.environment)
+    daemon = Daemon(options, name="faults-host", models=[options.model], program_host=host)
+    operations = {"start, open, run, close": run_own_anew, "open, run, close": run_own}
+    n = n_refused = 0
+    try:
+        daemon.start()
+        serves(daemon)
+        counts = {}
+        plan = Plan(options, rng, goes_on, all_places=False)
+        for name, operation in operations.items():
+            for class_name in classes(options):
+                n_calls, firsts = faults.count(class_name, lambda o=operation: o(daemon))
+                counts[f"{name}: {class_name}"] = n_calls
+                plan.add((name, class_name), n_calls, firsts)
+        print(f"  calls in the process of a user's programs: {counts}")
+        assert counts["open, run, close: threads"] + counts["start, open, run, close: threads"] > 0, "nothing was preloaded"
+        for (name, class_name), nth, every in plan:
+            what = f"{name}, {class_name} {nth}{' and later' if every else ''}"
+            faults.arm(class_name, nth, every)
+            relief = threading.Timer(RELIEF_S, faults.disarm)
+            relief.start()
+            try:
+                operations[name](daemon)
+            except (wire.Ended, wire.Refused):
+                n_refused += 1
+            except AssertionError as e:
+                raise AssertionError(f"{what}: {e}\n{daemon.log_tail()}") from e
+            finally:
+                relief.cancel()
+                relief.join()
+            faults.disarm()
+            complaints = daemon.log.complaints()
+            assert not complaints, f"{what}: {complaints}"
+            with_manager(daemon, "backend_restart", {"name": "programs"})  # a library that starts once in a process
+            until_served(daemon, what)
+            n += 1
+        assert daemon.stop() == 0, daemon.log_tail()
+        print(f"  {plan}; {n_refused} operations refused")
+        return n
+    finally:
+        daemon.remove()
+
+
 def full_disk(options, rng, goes_on):
     """The cache folder on a disk with room for less than a model. The number of loads; none where nobody may mount."""
     daemon = Daemon(options, name="full-disk", models=[options.model])
@@ -378,5 +439,6 @@ def clock(options, rng, goes_on):
         daemon.remove()
 
 
-ATTACKS = {"faults at start": at_start, "faults at work": at_work, "faults in a client": in_client, "full disk": full_disk,
+ATTACKS = {"faults at start": at_start, "faults at work": at_work, "faults in a client": in_client, "faults in a host": in_host,
+           "full disk": full_disk,
            "daemon killed": killed, "clock jumps": clock}

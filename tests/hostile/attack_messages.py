@@ -5,13 +5,15 @@ not given never works.
 """
 
 import collections
+import fcntl
 import os
 import resource
+import select
 import socket
 import struct
 
 import wire
-from daemon import Bound
+from daemon import Bound, until
 
 MANAGER = {"repository_model_load", "repository_model_unload", "backend_restart"}
 # Fields that are a handle of the session, by kind of request.
@@ -126,12 +128,52 @@ def states(daemon, rng, goes_on, model="efficientnet_lite0_int8"):
     n = 0
     plan = [(state, kind, how) for state in STATES for kind in wire.KINDS for how in ("empty", "any", "handle", "twice", "manager")]
     rng.shuffle(plan)
+    n += foreign(daemon, model)
     while goes_on():
-        for name, kind, how in plan:
+        for i, (name, kind, how) in enumerate(plan):
             if not goes_on():
                 break
             n += one_state(daemon, rng, name, kind, how, model)
+            n += foreign(daemon, model) if i % 100 == 99 else 0
     return n
+
+
+def foreign(daemon, model):
+    """A session tries the live handles of another one: each is refused, and the other one notices nothing. The number
+    of requests."""
+    with wire.Connection(daemon.socket) as mine, wire.Connection(daemon.socket) as theirs:
+        own = Bound(mine, model)
+        live = [Bound(theirs, model) for _ in range(3)]  # the last one's handles are numbers that the first has not used
+        last = live[-1]
+        assert {last.method, last.region, last.binding}.isdisjoint({own.method, own.region, own.binding})
+        memory = os.memfd_create("named", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(memory, 4096)
+        fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+        theirs.expect("region_register", {"byte_size": 4096, "name": "theirs"}, [memory])
+        os.close(memory)
+        before = len(theirs.expect("region_status", {})["regions"])
+        theirs.last_id = 5000
+        in_flight = theirs.send("infer", {"binding": last.binding})
+        attempts = [("method_close", {"method": last.method}), ("method_reset", {"method": last.method}),
+                    ("method_open", {"share_with": last.method}), ("region_unregister", {"region": last.region}),
+                    ("region_unregister", {"name": "theirs"}), ("unbind", {"binding": last.binding}),
+                    ("infer", {"binding": last.binding}), ("cancel", {"request": in_flight}),
+                    ("bind", dict(own.body, method=last.method))]
+        for side in ("inputs", "outputs"):  # memory of the other session's
+            slots = [dict(s, region=last.region) if "region" in s else s for s in own.body[side]]
+            attempts.append(("bind", dict(own.body, **{side: slots})))
+        for kind, body in attempts:
+            reply = mine.call(kind, body)
+            assert reply.get("status"), f"{kind} with a handle of another session works: {body}: {reply}"
+        reply = theirs.receive()
+        assert reply.get("id") == in_flight and not reply.get("status"), f"another session's request in flight: {reply}"
+        for b in live:
+            reply = b.infer()
+            assert not reply.get("status"), f"another session's binding: {reply}"
+        assert len(theirs.expect("region_status", {})["regions"]) == before, "another session lost a region"
+        for b in live + [own]:
+            b.close()
+        return len(attempts)
 
 
 def one_state(daemon, rng, name, kind, how, model):
@@ -250,24 +292,43 @@ def deaf(daemon, rng, goes_on):
     return n
 
 
+N_CROWD = 10000
+
+
+def n_open(sockets):
+    """On how many of them the daemon has not hung up."""
+    poller = select.poll()
+    for s in sockets:
+        poller.register(s, 0)
+    return len(sockets) - len(poller.poll(0))
+
+
 def crowd(daemon, rng, goes_on):
-    """10,000 connections at once, silent, half greeted or with a request on its way. The number of connections."""
+    """10,000 connections of one user at the same time, silent, half greeted or with a request on its way; once at least.
+    The daemon serves as many as the user may have, and turns all others away. The number of connections."""
     n = 0
-    most = min(10000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 100)
-    while goes_on():
+    n_may = daemon.options.connections
+    most = min(N_CROWD, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 100)
+    if most < N_CROWD:
+        print(f"  NOT TRIED: {N_CROWD} connections at once; only {most} descriptors are allowed here")
+    while not n or goes_on():
         held = []
         try:
-            while len(held) < most and goes_on():
+            while len(held) < most:
                 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
                 wire.be_patient(s)
                 s.connect(daemon.socket)
                 held.append(s)
-                n += 1
                 if len(held) % 3 == 0:
                     try:
                         s.send(wire.request(1, "hello", {"protocol": 1}) if len(held) % 2 else struct.pack("<I", len(held)))
                     except (BrokenPipeError, ConnectionResetError):
                         pass  # turned away already
+            n += len(held)
+            is_decided = until(lambda: n_open(held) <= n_may)
+            assert is_decided, f"{n_open(held)} connections of one user are open, which may have {n_may}"
+            daemon.notes.append({"what": "connections that one user made and held at the same time", "count": len(held)})
+            daemon.notes.append({"what": "those of them that are served", "count": n_open(held)})
         finally:
             for s in held:
                 s.close()

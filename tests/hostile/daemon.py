@@ -6,17 +6,15 @@ different users; else all are one user. A watchdog ends a daemon that takes more
 not take the machine that it runs on.
 """
 
-import collections
+import array
 import ctypes
 import mmap
 import os
-import re
 import resource
 import select
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -25,6 +23,8 @@ import time
 import traceback
 
 import wire
+from log import Log
+from measures import hosts_of, read_text, resident
 
 DAEMON_UID, VICTIM_UID, ATTACKER_UID = 64501, 64502, 64510  # further attackers count up
 
@@ -44,6 +44,11 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 ATTACKER_BYTES = 3 << 30  # address space of an attacking process
 ATTACKER_FDS = 20000
+# What a run may be answered that is well-formed, whatever its program and its tensors hold. BUSY: the one before was given
+# up, and a worker is still in it.
+MAY_RUN = {wire.STATUS[s] for s in ("OK", "INVALID_ARGUMENT", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "UNIMPLEMENTED",
+                                    "INTERNAL", "MISSED_DEADLINE", "STATE_LOST", "BACKEND_CRASHED", "BUSY")}
+INDICES = ("INT32", "INT64", "BOOL")  # datatypes of tensors that may be indices, lengths or masks
 SCALARS = {"INT": "int_value", "BOOL": "bool_value", "DOUBLE": "double_value"}
 
 
@@ -106,66 +111,58 @@ def wait_for(pid, timeout_s):
     return status if is_done else None
 
 
-def read_text(path):
-    try:
-        with open(path, encoding="utf-8", errors="replace") as f:
-            return f.read()
-    except OSError:
-        return ""
-
-
-class Measures:
-    """What a daemon holds, as the kernel counts it."""
-
-    def __init__(self, daemon):
-        proc = f"/proc/{daemon.pid}"
-        self.rss = daemon.rss()
-        self.fds = len(os.listdir(proc + "/fd"))
-        self.threads = len(os.listdir(proc + "/task"))
-        names = [read_text(f"{proc}/task/{t}/comm").strip() for t in os.listdir(proc + "/task")]
-        # threads that stay when they were needed once: for files of clients, and workers that replace others
-        self.helpers = sum(n == "helper-files" or n.startswith("cpu-") for n in names)
-        # not what a loaded model keeps for its next runs
-        maps = re.findall(r"memfd:(?!inferd-activations)\S+", read_text(proc + "/maps"))
-        self.memory_files = len(maps)
-        self.details = collections.Counter(names) + collections.Counter(maps)
-        self.files = sorted(os.path.relpath(os.path.join(folder, name), daemon.folder)
-                            for folder, _, names in os.walk(daemon.cache) for name in names)
-
-    def __str__(self):
-        return (f"{self.rss >> 20} MB, {self.fds} descriptors, {self.threads} threads, {self.memory_files} memory files, "
-                f"{len(self.files)} files")
+def wrapped(options, name, program, environment):
+    """The path of a script that runs @program with these variables: the daemon gives the processes that it starts an
+    environment of its own."""
+    path = os.path.join(options.work, name)
+    with open(path + ".new", "w", encoding="utf-8") as f:
+        f.write("#!/bin/sh\n" + "".join(f"export {k}='{v}'\n" for k, v in environment.items()) + f"exec '{program}'\n")
+    os.chmod(path + ".new", 0o755)
+    os.rename(path + ".new", path)
+    return path
 
 
 class Daemon:
     """A daemon in a folder of its own."""
 
-    def __init__(self, options, config="", name="main", models=(), environment=None, most_bytes=3 << 30):
+    def __init__(self, options, config="", name="main", models=(), environment=None, most_bytes=3 << 30, program_host=None):
         self.options = options
         self.folder = tempfile.mkdtemp(prefix="inferd-hostile-")
         self.socket = self.folder + "/s"
         self.manager = self.folder + "/m"
         self.models = self.folder + "/models"
         self.cache = self.folder + "/cache"
-        self.log = os.path.join(options.work, f"daemon-{name}.log")
+        self.log_path = os.path.join(options.work, f"daemon-{name}.log")
+        self.log = Log(self.log_path)
         self.environment = environment or {}
         self.most_bytes = most_bytes
-        self.peak = 0
-        self.samples = []  # (monotonic s, RSS)
+        self.samples = []  # (monotonic s, bytes that are resident of the daemon, of its processes together)
+        self.budget = 0  # memory_budget
+        self.notes = []  # what an attack has to tell besides its number: dicts, printed and on the page
         self.process = None
         self.was_ended = None  # by the watchdog: why
         os.mkdir(self.models)
         os.mkdir(self.cache)
         for path in models:
-            shutil.copy(path, self.models)
+            self.add_model(path, os.path.basename(path))
+        host = program_host or options.program_host
         with open(self.folder + "/inferd.conf", "w", encoding="utf-8") as f:
             f.write(f"[server]\nsocket = {self.socket}\nmanager_socket = {self.manager}\nmodels = {self.models}\n"
-                    f"cache = {self.cache}\nlog_level = warning\n{config}")
+                    f"cache = {self.cache}\nprogram_host = {host}\n"
+                    # what processes print, a sanitizer's report for one, is logged with this level
+                    f"log_level = {'info' if options.sanitized else 'warning'}\n{config}")
         if IS_ROOT:
             for folder, folders, names in os.walk(self.folder):
                 for entry in [folder] + [os.path.join(folder, x) for x in folders + names]:
                     os.chown(entry, DAEMON_UID, DAEMON_UID)
             os.chmod(self.folder, 0o755)
+
+    def add_model(self, path, name):
+        """Before it starts."""
+        to = os.path.join(self.models, name)
+        shutil.copy(path, to)
+        if IS_ROOT:
+            os.chown(to, DAEMON_UID, DAEMON_UID)
 
     @property
     def pid(self):
@@ -182,7 +179,7 @@ class Daemon:
         if IS_ROOT:
             os.chown(path, DAEMON_UID, DAEMON_UID)
         env = dict(os.environ, NOTIFY_SOCKET=path, **self.environment)
-        with open(self.log, "ab") as log:
+        with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 [self.options.inferd, "--config", self.folder + "/inferd.conf"], stdin=subprocess.DEVNULL, stdout=log,
                 stderr=log, env=env, preexec_fn=lambda: become(DAEMON_UID))
@@ -205,27 +202,26 @@ class Daemon:
         return is_ready
 
     def watch(self):
-        """A thread that looks at its memory ten times a second, and ends it above most_bytes."""
+        """A thread that looks at its memory and that of its processes ten times a second, and ends it above most_bytes."""
         def look(process):
             while process.poll() is None:
-                try:
-                    rss = self.rss()
-                except OSError:
-                    return
-                self.samples.append((time.monotonic(), rss))
-                self.peak = max(self.peak, rss)
-                if rss > self.most_bytes:
-                    self.was_ended = f"it took {rss >> 20} MB, more than {self.most_bytes >> 20}"
-                    process.kill()
+                daemon = resident(self.pid)[0]
+                hosts = [resident(p) for p in hosts_of(self.pid)]
+                self.samples.append((time.monotonic(), daemon, sum(h[0] for h in hosts)))
+                for what, n_bytes in (("it", daemon), ("its processes", sum(h[1] for h in hosts))):
+                    if n_bytes > self.most_bytes:
+                        self.was_ended = f"{what} took {n_bytes >> 20} MB, more than {self.most_bytes >> 20}"
+                        process.kill()
                 select.select([], [], [], 0.1)
         threading.Thread(target=look, args=[self.process], daemon=True).start()
 
-    def rss(self):
-        with open(f"/proc/{self.pid}/statm", encoding="ascii") as f:
-            return int(f.read().split()[1]) * mmap.PAGESIZE
+    def peaks(self, begin=0.0, end=float("inf")):
+        """The most resident memory between two times, of the daemon and of its processes together, in bytes."""
+        within = [s for s in self.samples if begin <= s[0] <= end] or [(0, 0, 0)]
+        return max(s[1] for s in within), max(s[2] for s in within)
 
     def log_tail(self, n=12):
-        return "\n".join(read_text(self.log).splitlines()[-n:])
+        return "\n".join(read_text(self.log_path).splitlines()[-n:])
 
     def is_alive(self):
         return self.process.poll() is None
@@ -234,16 +230,35 @@ class Daemon:
         with wire.Connection(self.manager) as c:
             return c.expect("status", {})
 
+    def check_log(self):
+        found = self.log.complaints()
+        assert not found, found
+
+    def set_budget(self, n_bytes):
+        """Reload the configuration with that memory_budget; it must have one that is set."""
+        if n_bytes == self.budget:
+            return
+        path = self.folder + "/inferd.conf"
+        text = read_text(path).replace(f"\nmemory_budget = {self.budget}\n", f"\nmemory_budget = {n_bytes}\n")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        self.process.send_signal(signal.SIGHUP)
+        if not until(lambda: self.status().get("memory_budget", 0) == n_bytes):
+            raise AssertionError(f"memory_budget is not {n_bytes} after a reload:\n{self.log_tail()}")
+        self.budget = n_bytes
+
     def stop(self):
-        """SIGTERM. Its exit status; negative: the signal that ended it."""
+        """SIGTERM. Its exit status; negative: the signal that ended it. Nothing in its log must report a crash."""
         if self.is_alive():
             self.process.terminate()
         try:
-            return self.process.wait(wire.PATIENCE_S)
+            status = self.process.wait(wire.PATIENCE_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-            return None
+            status = None
+        self.check_log()
+        return status
 
     def kill(self):
         if self.process and self.is_alive():
@@ -294,6 +309,12 @@ class Bound:
         os.close(self.fd)
 
 
+def fill(bound):
+    """Write floats between 0 and 1 over all inputs of a model whose first input is FP32, the same each time."""
+    n_bytes = bound.slots[bound.n_inputs][0]
+    bound.memory[:n_bytes] = array.array("f", [i % 997 / 997 for i in range(997)] * (n_bytes // 4 // 997 + 1)).tobytes()[:n_bytes]
+
+
 class Victim:
     """Starts tests/hostile/victim.c on a session of its own user, and collects what it says."""
 
@@ -306,9 +327,7 @@ class Victim:
             c = wire.Connection(daemon.socket)
             b = Bound(c, model)
             at, tensor = b.slots[b.n_inputs]
-            b.memory[:] = bytes(i * 7 % 251 for i in range(64)) * (b.n_bytes // 64) + bytes(b.n_bytes % 64)
-            for i in range(0, at, 4):  # floats between 0 and 1, whatever the model: its first input is FP32
-                b.memory[i:i + 4] = struct.pack("<f", i % 997 / 997)
+            fill(b)
             first = b.infer()
             assert not first.get("status"), first
             os.set_inheritable(c.socket.fileno(), True)

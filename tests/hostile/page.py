@@ -36,6 +36,19 @@ def table(all_rows):
     return "\n".join(lines)
 
 
+def told(notes):
+    """A line for each thing that attacks told: the most of all times."""
+    lines = []
+    for what, n in notes.items():
+        parts = [f"{what}: {n['times']} x"]
+        parts.append(f"at most {n['count']}" if "count" in n else "")
+        parts.append(f"at most {n['seconds']:.2f} s" if "seconds" in n else "")
+        if "daemon" in n:
+            parts.append(f"memory of the daemon at most {n['daemon'] >> 20} MB, of processes for programs {n['hosts'] >> 20} MB")
+        lines.append(", ".join(filter(None, parts)))
+    return "\n".join(lines)
+
+
 def too_slow(all_rows):
     quiet = next(r for r in all_rows if r[0] == "quiet")
     for name, _, _, p99, most, _ in all_rows:
@@ -72,13 +85,18 @@ def svg(phases, victim, daemon):
             out.append(f'<text x="{(xb + xe) / 2 + 4:.1f}" y="{2 * height + 110}" font-size="11" '
                        f'transform="rotate(30 {(xb + xe) / 2:.1f} {2 * height + 110})">{name}</text>')
     latencies = [(a[0], a[1] * 1000) for a in victim.answers]
-    memory = [(t, rss / (1 << 20)) for t, rss in daemon.samples if begin <= t <= end]
+    samples = [s for s in daemon.samples if begin <= s[0] <= end]
+    memory = [(s[0], s[1] / (1 << 20)) for s in samples]
+    of_hosts = [(s[0], s[2] / (1 << 20)) for s in samples]
     step = max(1, len(latencies) // 20000)
     out.append(f'<text x="{x0}" y="32" font-size="13">latency of the victim, ms (each dot is a request)</text>')
     out += plot(x0, 40, width, height, latencies[::step], "#b02020", max(v for _, v in latencies), begin, end)
-    out.append(f'<text x="{x0}" y="{40 + height + 38}" font-size="13">memory of the daemon (RSS), MB</text>')
+    out.append(f'<text x="{x0}" y="{40 + height + 38}" font-size="13">memory, MB: the daemon (blue, RSS), '
+               f'processes for programs together (green, RSS: memory that they share counts in each)</text>')
     step = max(1, len(memory) // 20000)
-    out += plot(x0, 50 + height + 40, width, height, memory[::step], "#2050a0", max([v for _, v in memory] or [1]), begin, end)
+    top = max([v for _, v in memory + of_hosts] or [1])
+    out += plot(x0, 50 + height + 40, width, height, of_hosts[::step], "#208040", top, begin, end)
+    out += plot(x0, 50 + height + 40, width, height, memory[::step], "#2050a0", top, begin, end)
     out.append("</svg>")
     return "\n".join(out)
 
@@ -89,9 +107,11 @@ def write(folder, suite):
         f.write(svg(suite.phases, suite.victim, suite.daemon))
     with open(os.path.join(folder, "hostile.txt"), "w", encoding="utf-8") as f:
         total = suite.phases[-1][2] - suite.phases[0][1]
-        f.write(f"tools/soak hostile: {total / 60:.1f} minutes, seed {suite.options.seed}, {platform.machine()}, "
+        peak, of_hosts = suite.daemon.peaks()
+        f.write(f"tests/hostile: {total / 60:.1f} minutes, seed {suite.options.seed}, {platform.machine()}, "
                 f"{os.cpu_count()} processors, Linux {platform.release()}\n"
-                f"daemon: peak {suite.daemon.peak >> 20} MB\n\n{table(suite.rows)}\n\n")
+                f"memory at most: {peak >> 20} MB in the daemon, {of_hosts >> 20} MB in processes for programs together\n\n"
+                f"{table(suite.rows)}\n\n{told(suite.notes)}\n\n")
         for name, _, _, done in suite.phases:
             if all(name != r[0] for r in suite.rows):
                 f.write(f"{name}: {done}\n")

@@ -14,6 +14,8 @@ import socket
 import struct
 import time
 
+from log import CRASHED
+
 PROTO = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ipc", "inferd.proto")
 PATIENCE_S = 120  # only a failure takes so long
 MAX_PACKET = 65536
@@ -280,6 +282,7 @@ class Connection:
             reply = decode("Reply", whole)
         assert reply.get("status", 0) in STATUS_NAME, reply
         assert bool(reply.get("error")) == bool(reply.get("status")), f"a status and no sentence, or the reverse: {reply}"
+        assert not CRASHED.search(reply.get("error", "")), f"a process of the daemon's crashed: {reply}"
         return reply
 
     def call(self, kind, body, fds=()):
