@@ -22,8 +22,8 @@
 #define DAEMON_MODEL_MODEL_H
 
 #include "config/model_conf.h"
-#include "daemon/model/file_id.h"
-#include "daemon/model/load_failure.h"
+#include "daemon/base/file_id.h"
+#include "daemon/model/failure/load_failure.h"
 #include "daemon/model/run_stats.h"
 #include "daemon/model/width.h"
 #include "daemon/queue/queues.h"

@@ -16,7 +16,7 @@
 #define DAEMON_MODEL_REPOSITORY_INTERNAL_H
 
 #include "daemon/base/scrub.h"
-#include "daemon/model/load_diagnostics.h"
+#include "daemon/model/failure/load_diagnostics.h"
 #include "daemon/model/repository.h"
 
 #include <stdatomic.h>

@@ -3,8 +3,8 @@
  *
  * The kind decides what the client is answered and whether the failure is remembered; the sentence beside it says the
  * rest. Any thread. */
-#ifndef DAEMON_MODEL_LOAD_FAILURE_H
-#define DAEMON_MODEL_LOAD_FAILURE_H
+#ifndef DAEMON_MODEL_FAILURE_LOAD_FAILURE_H
+#define DAEMON_MODEL_FAILURE_LOAD_FAILURE_H
 
 #include "runtime/base/status.h"
 

@@ -3,7 +3,7 @@
  *
  * A file that was rewritten in place within the resolution of its times and kept its size looks unchanged. That is
  * accepted: an administrator says when a replaced model is complete ('inferctl load'). */
-#include "daemon/model/file_id.h"
+#include "daemon/base/file_id.h"
 
 #include "runtime/base/checked.h"
 

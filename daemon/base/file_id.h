@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* File identity: whether two looks at a file saw the same, unchanged file. Any thread. */
-#ifndef DAEMON_MODEL_FILE_ID_H
-#define DAEMON_MODEL_FILE_ID_H
+#ifndef DAEMON_BASE_FILE_ID_H
+#define DAEMON_BASE_FILE_ID_H
 
 #include "runtime/platform/platform.h"
 
