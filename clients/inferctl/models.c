@@ -250,9 +250,9 @@ const struct ctl_command ctl_load_command = {
 	.name = "load",
 	.arguments = "NAME",
 	.summary = "Load a model now (manager socket)",
-	.help = "A model that FAILED is tried again. Files that changed, and newer versions, are loaded; clients that have\n"
-		"the model open keep the old ones. If the newest version can't be loaded, the command fails and the last\n"
-		"good one serves.\n",
+	.help = "A model that FAILED is tried again, and so is a variant that was passed over because its runs failed. Files\n"
+		"that changed, and newer versions, are loaded; clients that have the model open keep the old ones. If the\n"
+		"newest version can't be loaded, the command fails and the last good one serves.\n",
 	.run = run_load,
 };
 
@@ -290,7 +290,8 @@ const struct ctl_command ctl_restart_command = {
 	.name = "restart",
 	.arguments = "BACKEND",
 	.summary = "Restart the process of a plug-in backend (manager socket)",
-	.help = "A backend that crashed too often is given up, and its models continue with another variant. After this\n"
-		"command they use it again. Requests that run on it now end with BACKEND_CRASHED.\n",
+	.help = "A backend that crashed too often is given up, and its models continue with another variant; so does a model\n"
+		"whose runs failed in it too often. After this command they use it again. Requests that run on it now end\n"
+		"with BACKEND_CRASHED.\n",
 	.run = run_restart,
 };

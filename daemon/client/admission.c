@@ -42,14 +42,14 @@ static enum inf_status check_method(struct inf_method *method, char *error, size
 	}
 	if (method->first->is_suspended) {
 		inf_text(error, room,
-			"the backend of '%s' was given up, and the Method is being made ready for another "
+			"the backend of '%s' was given up or fails, and the Method is being made ready for another "
 			"variant; try again in a moment",
 			model->model);
 		return INF_BACKEND_CRASHED;
 	}
 	if (is_abandoned && inf_method_waits_to_move(method)) {
 		inf_text(error, room,
-			"the backend of '%s' was given up; wait for the requests that are in flight, then go on",
+			"the backend of '%s' was given up or fails; wait for the requests that are in flight, then go on",
 			model->model);
 		return INF_BACKEND_CRASHED;
 	}

@@ -393,12 +393,37 @@ static bool describe_slow_helper(const struct inf_context *context, uint64_t now
 	return true;
 }
 
-/* Workers that are stuck, a slow helper, and models that do not serve what the folder holds. False: no memory. */
+static size_t count_failing(const struct inf_context *context)
+{
+	struct inf_failing_variant v;
+	size_t n = 0;
+	while (inf_failing_variants_at(inf_repository_failing(context->repository), n, &v))
+		n++;
+	return n;
+}
+
+static void warn_of_failing(const struct asker *asker, struct et_pool *pool, struct inf_server_status *status,
+	const char **warnings)
+{
+	const struct et_list_node *failing = inf_repository_failing(asker->session->context->repository);
+	struct inf_failing_variant v;
+	for (size_t i = 0; inf_failing_variants_at(failing, i, &v); i++) {
+		const char *file = strrchr(v.path, '/') ? strrchr(v.path, '/') + 1 : v.path;
+		bool is_seen = asker->sees_all || inf_session_may_open(asker->session, v.model);
+		if (is_seen && (warnings[status->n_warnings] = text(pool, "model %s: %s (%s) is passed over: %s",
+					v.model, file, v.backends, v.why)))
+			status->n_warnings++;
+	}
+}
+
+/* Workers that are stuck, a slow helper, models that do not serve what the folder holds, and variants that are passed
+ * over because their runs fail. False: no memory. */
 static bool list_warnings(const struct asker *asker, struct et_pool *pool, struct inf_server_status *status)
 {
 	const struct inf_context *context = asker->session->context;
 	const struct et_list_node *models = inf_repository_models(context->repository);
-	const char **warnings = ET_POOL_NEW_ARRAY(pool, const char *, context->stuck.n + 1 + count(models));
+	const char **warnings = ET_POOL_NEW_ARRAY(pool, const char *,
+		context->stuck.n + 1 + count(models) + count_failing(context));
 	const struct et_list_node *stuck = &context->stuck.list;
 	uint64_t now_ns = et_platform_now_ns(NULL);
 	char warning[600];
@@ -421,6 +446,7 @@ static bool list_warnings(const struct asker *asker, struct et_pool *pool, struc
 		if (note[0] && (warnings[status->n_warnings] = text(pool, "model %s: %s", m->model, note)))
 			status->n_warnings++;
 	}
+	warn_of_failing(asker, pool, status, warnings);
 	status->warnings = warnings;
 	return true;
 }

@@ -295,6 +295,17 @@ static enum et_status begin(struct inf_binding *b, uint64_t now_ns)
 	return status;
 }
 
+/* Whether the run failed in its backend once too often, so that its model should go on with another variant. */
+static bool count_failure(struct inf_binding *b, enum et_status status, const char *why)
+{
+	struct inf_model *model = b->method->model;
+	struct inf_run_limit limit;
+	return !model->is_uploaded &&
+	       inf_backends_are_at_fault(&b->method->context->backends, b->job.has_begun ? &b->job.run : NULL, status,
+		       &limit) &&
+	       inf_run_failures_count(&model->run_failures, &limit, et_platform_now_ns(NULL), why);
+}
+
 static void end_run(struct inf_binding *b, enum et_status status, struct inf_reply_buffer *buffer)
 {
 	struct inf_job *job = &b->job;
@@ -320,7 +331,7 @@ static void end_run(struct inf_binding *b, enum et_status status, struct inf_rep
 		inf_text(text, sizeof(text), "%s: %s", b->method->model->model, why);
 	}
 	finish(b, answer, answer == INF_OK ? NULL : text, buffer);
-	if (answer == INF_BACKEND_CRASHED)
+	if (answer == INF_BACKEND_CRASHED || (!faulted && count_failure(b, status, why)))
 		b->method->context->events.backend_crashed(b->method->context->events.self);
 }
 

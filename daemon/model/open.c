@@ -231,6 +231,15 @@ static void choose(struct inf_open_state *state)
 			inf_open_refuse_method(state, v->program);
 			return;
 		}
+		const char *failing = state->is_uploaded || state->open->beside
+					      ? NULL
+					      : inf_failing_variants_find(&r->failing, &v->id,
+							&state->variants.data_ids, method);
+		if (failing) {
+			note_tried(state, v, INF_LOAD_FAILURE_DOWN, failing);
+			state->next++;
+			continue;
+		}
 		struct inf_model *s = find_model(r, &v->id, &state->variants.data_ids, method, state->tenant,
 			state->open->beside ? v->program : NULL);
 		uint32_t n_crashes = 0;

@@ -257,9 +257,10 @@ void inf_repository_unload_all(struct inf_repository *r)
 	begin_unloads(r);
 }
 
-void inf_repository_retry(struct inf_repository *r, const char *model)
+bool inf_repository_retry(struct inf_repository *r, const char *model)
 {
 	struct et_list_node *node, *after;
+	bool was_failing = inf_failing_variants_forget_model(&r->failing, model);
 	inf_load_diagnostics_forget(&r->diagnostics, model);
 	ET_LIST_FOR_EACH(node, after, &r->models) {
 		struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
@@ -268,6 +269,34 @@ void inf_repository_retry(struct inf_repository *r, const char *model)
 			inf_model_unref(s);
 		}
 	}
+	return was_failing;
+}
+
+bool inf_repository_pass_over(struct inf_repository *r, const struct inf_model *s, const char *why)
+{
+	const struct inf_failing_variant variant = { s->model, s->version, s->method, s->path, s->backend, &s->file,
+		&s->data, why };
+	return inf_failing_variants_add(&r->failing, &variant);
+}
+
+const char *inf_repository_is_passed_over(const struct inf_repository *r, const struct inf_model *s)
+{
+	return inf_failing_variants_find(&r->failing, &s->file, &s->data, s->method);
+}
+
+void inf_repository_take_back(struct inf_repository *r, const struct inf_model *s)
+{
+	inf_failing_variants_forget(&r->failing, &s->file, &s->data, s->method);
+}
+
+void inf_repository_retry_backend(struct inf_repository *r, const char *backend)
+{
+	inf_failing_variants_forget_backend(&r->failing, backend);
+}
+
+const struct et_list_node *inf_repository_failing(const struct inf_repository *r)
+{
+	return &r->failing;
 }
 
 void inf_repository_method_gone(struct inf_repository *r, struct inf_model *s)
@@ -406,6 +435,7 @@ int inf_repository_new(struct inf_repository **ret_repository, const struct inf_
 	et_list_init(&r->opens);
 	et_list_init(&r->unloads);
 	inf_load_diagnostics_init(&r->diagnostics);
+	inf_failing_variants_init(&r->failing);
 	et_list_init(&r->scanned);
 	if (r->o.store)
 		r->scrub = inf_scrub_new(r->o.store, r->o.log);
@@ -431,6 +461,7 @@ struct inf_repository *inf_repository_free(struct inf_repository *r)
 	ET_LIST_FOR_EACH(node, after, &r->unloads)
 		free(ET_CONTAINER_OF(node, struct unload, node));
 	inf_load_diagnostics_deinit(&r->diagnostics);
+	inf_failing_variants_deinit(&r->failing);
 	free(r);
 	return NULL;
 }

@@ -12,10 +12,10 @@
 
 enum inf_load_failure {
 	INF_LOAD_FAILURE_NONE,
-	INF_LOAD_FAILURE_BROKEN,    /* the program or its backend is at fault */
-	INF_LOAD_FAILURE_MISSING,   /* this daemon lacks an operator, a backend or a feature */
-	INF_LOAD_FAILURE_CRASHED,   /* the process that read or compiled it crashed */
-	INF_LOAD_FAILURE_DOWN,      /* its backend has crashed too often and was given up */
+	INF_LOAD_FAILURE_BROKEN,  /* the program or its backend is at fault */
+	INF_LOAD_FAILURE_MISSING, /* this daemon lacks an operator, a backend or a feature */
+	INF_LOAD_FAILURE_CRASHED, /* the process that read or compiled it crashed */
+	INF_LOAD_FAILURE_DOWN,    /* its backend has crashed too often and was given up, or its runs failed too often */
 	INF_LOAD_FAILURE_NO_MEMORY, /* memory or another resource has run out */
 	INF_N_LOAD_FAILURES,
 };
