@@ -39,3 +39,8 @@ uint64_t inf_data_ids_n_bytes(const struct inf_data_ids *ids)
 		et_add_up(&n, ids->items[i].n_bytes);
 	return n;
 }
+
+bool inf_conf_ids_equal(const struct inf_conf_ids *a, const struct inf_conf_ids *b)
+{
+	return inf_file_id_equal(&a->of_model, &b->of_model) && inf_file_id_equal(&a->of_version, &b->of_version);
+}

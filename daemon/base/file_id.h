@@ -28,4 +28,10 @@ bool inf_data_ids_equal(const struct inf_data_ids *a, const struct inf_data_ids 
 /* The sum of their sizes; UINT64_MAX where it overflows. */
 uint64_t inf_data_ids_n_bytes(const struct inf_data_ids *ids);
 
+/* The descriptions of a version: NAME/model.conf and NAME/VERSION/model.conf. All zeros: there is no such file. */
+struct inf_conf_ids {
+	struct inf_file_id of_model, of_version;
+};
+bool inf_conf_ids_equal(const struct inf_conf_ids *a, const struct inf_conf_ids *b);
+
 #endif

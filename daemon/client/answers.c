@@ -156,10 +156,10 @@ static const char *note_of(const struct inf_model *m, struct et_pool *pool)
 		n += inf_text(note + n, sizeof(note) - n,
 			"%sversion %s is in the folder and is not loaded; 'inferctl load %s' makes it serve",
 			n ? "; " : "", m->newer, m->model);
-	if (m->is_changed)
+	if (m->changed)
 		n += inf_text(note + n, sizeof(note) - n,
-			"%sits file on disk is newer than what is loaded; 'inferctl load %s' loads that", n ? "; " : "",
-			m->model);
+			"%s%s on disk is newer than what is loaded; 'inferctl load %s' loads that", n ? "; " : "",
+			m->changed, m->model);
 	const char *kept = et_pool_strndup(pool, note, n);
 	return kept ? kept : "";
 }

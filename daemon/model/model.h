@@ -90,12 +90,13 @@ struct inf_model {
 	char newer[16];              /* READY and the newest that is loaded: a newer version in the folder; or "" */
 	bool is_fixed;               /* inferd.conf or model.conf says that this version serves, not the newest */
 	bool is_fixed_by_section;    /* inferd.conf decided what serves: a number or `latest` */
-	bool is_changed;             /* the last check found another file at its path */
+	const char *changed; /* what the last check found to be another file on disk: "its file"; NULL: nothing */
 	struct inf_file_id file;
 	struct inf_data_ids data;
-	bool is_uploaded; /* a client's own program */
-	bool is_quiet;    /* what becomes of it is not logged: its user has caused many such lines */
-	uint64_t tenant;  /* the user who uploaded it, see et_source */
+	struct inf_conf_ids conf_ids; /* of `conf` */
+	bool is_uploaded;             /* a client's own program */
+	bool is_quiet;                /* what becomes of it is not logged: its user has caused many such lines */
+	uint64_t tenant;              /* the user who uploaded it, see et_source */
 	/* FAILING, FAILED: why. */
 	enum inf_load_failure failure;
 	char reason[600];

@@ -179,6 +179,7 @@ static void note_choice(struct inf_open_state *state, const struct inf_variant *
 	s->is_fixed_by_section = state->has_pin;
 	inf_model_conf_unref(s->conf);
 	s->conf = inf_model_conf_ref(state->variants.conf);
+	s->conf_ids = state->variants.conf_ids;
 }
 
 /* @s is loaded and is what @state gets: note for which later opens it is the right one, and finish. */

@@ -77,18 +77,16 @@ static void scan_run(struct inf_work *work)
 static void note_scan(const struct scan *scan, struct inf_model *s)
 {
 	const char *newest = "";
-	bool is_there = false, is_same = false;
+	const char *changed = NULL;
 	for (size_t i = 0; i < scan->n; i++) {
 		const struct inf_variants *v = &scan->models[i];
 		if (!v->n || strcmp(v->model, s->model) != 0)
 			continue;
 		newest = strverscmp(v->version, newest) > 0 ? v->version : newest;
-		for (uint32_t k = 0; k < v->n && strcmp(v->version, s->version) == 0; k++) {
-			is_there = is_there || strcmp(v->items[k].path, s->path) == 0;
-			is_same = is_same || inf_file_id_equal(&v->items[k].id, &s->file);
-		}
+		if (strcmp(v->version, s->version) == 0)
+			changed = inf_variants_changed(v, s->path, &s->file, &s->data, &s->conf_ids);
 	}
-	inf_repository_note_on_disk(s, is_there && !is_same, newest);
+	inf_repository_note_on_disk(s, changed, newest);
 }
 
 static void scan_done(struct inf_work *work)

@@ -162,8 +162,9 @@ void inf_repository_unload_replaced(struct inf_repository *repository);
 
 /* --- recheck.c --- */
 
-/* What the folder has now beside @model: another file at its path, and @newest ("": not known) as newest version. */
-void inf_repository_note_on_disk(struct inf_model *model, bool is_changed, const char *newest);
+/* What the folder has now beside @model: other files (inf_variants_changed), and @newest ("": not known) as newest
+ * version. */
+void inf_repository_note_on_disk(struct inf_model *model, const char *changed, const char *newest);
 
 /* --- budget.c --- */
 
