@@ -259,6 +259,8 @@ static bool list_hosts(const struct asker *asker, struct et_pool *pool, struct i
 	for (size_t i = context->backends.n_compiled_in; i < context->backends.registry.n_backends; i++) {
 		const struct et_backend_entry *entry = &context->backends.entries[i];
 		et_plugin_state(entry->backend, &states[0]);
+		if (!asker->sees_all) /* a process that serves all users is no business of one of them */
+			states[0].pid = 0;
 		if (!entry->ops->runs_programs) /* it has processes for users only */
 			hosts[status->n_hosts++] = host_of(entry->ops->name, &states[0], pool);
 		uint32_t n = et_plugin_tenant_states(entry->backend, states, MAX_TENANTS);
