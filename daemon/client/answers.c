@@ -598,6 +598,7 @@ static void describe_model(struct inf_context *context, struct inf_model_index *
 {
 	const struct et_list_node *models = inf_repository_models(context->repository);
 	enum inf_model_state state = INF_MODEL_UNLOADED;
+	const struct inf_model *shown = NULL;
 	char why[INF_MAX_TEXT + 1];
 	bool is_refused;
 	if (inf_repository_diagnose(context->repository, v->model, v->version, why, sizeof(why), &is_refused))
@@ -609,9 +610,12 @@ static void describe_model(struct inf_context *context, struct inf_model_index *
 		index->memory_bytes += inf_model_memory(m);
 		enum inf_model_state now = public_state(m);
 		/* A failed variant or method says nothing about the others: its reason is shown, not its state. */
-		if (m->state == INF_MODEL_FAILED || nearness(now) <= nearness(state))
+		bool is_preferred = shown && m->is_preferred && !shown->is_preferred; /* of two that are READY */
+		if (m->state == INF_MODEL_FAILED || nearness(now) < nearness(state) ||
+			(nearness(now) == nearness(state) && !is_preferred))
 			continue;
 		state = now;
+		shown = m;
 		index->serves = state == INF_MODEL_READY && m->is_newest;
 		index->file = m->path;
 		index->digest = m->digest;

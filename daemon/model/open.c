@@ -182,6 +182,21 @@ static void note_choice(struct inf_open_state *state, const struct inf_variant *
 	s->conf_ids = state->variants.conf_ids;
 }
 
+/* @s is the answer to opens that leave out the backend. Another variant of the same version that was loaded before is
+ * not any more, unless a later look has told so. */
+static void prefer(const struct inf_open_state *state, struct inf_model *s)
+{
+	const struct inf_repository *r = state->repository;
+	for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
+		struct inf_model *other = ET_CONTAINER_OF(node, struct inf_model, node);
+		if (other != s && !other->is_uploaded && other->scan <= state->scan &&
+			strcmp(other->model, s->model) == 0 && strcmp(other->version, s->version) == 0 &&
+			strcmp(other->method, s->method) == 0)
+			other->is_preferred = false;
+	}
+	s->is_preferred = true;
+}
+
 /* @s is loaded and is what @state gets: note for which later opens it is the right one, and finish. */
 static void grant(struct inf_open_state *state, const struct inf_variant *v, struct inf_model *s)
 {
@@ -189,6 +204,8 @@ static void grant(struct inf_open_state *state, const struct inf_variant *v, str
 	const char *default_method = inf_default_method(v->program);
 	s->is_default_method = s->is_default_method || !state->method[0] ||
 			       (default_method && strcmp(default_method, s->method) == 0);
+	if (!state->backend[0] && !state->is_uploaded && !state->open->beside)
+		prefer(state, s);
 	s->is_preferred = s->is_preferred || !state->backend[0];
 	if (state->open->beside)
 		s->is_replaced = s->is_replaced || state->open->beside->is_replaced;

@@ -190,6 +190,28 @@ static void test_reload_decides(void **state)
 	e2e_deinit(&e);
 }
 
+/* A variant that is put beside a loaded one, and comes before it, serves when an administrator says so. */
+static void test_better_variant(void **state)
+{
+	struct e2e e;
+	char path[160];
+	e2e_init(&e);
+	e2e_put_program(&e, "m/1/b.pte", e2e_program_double);
+	e2e_start(&e, "");
+	struct inferd *d = e2e_connect(&e);
+	int rc;
+	struct inferd_binding *keeps = e2e_bind(d, "m", NULL);
+	e2e_put_program(&e, "m/1/a.pte", e2e_program_triple);
+	expect_factor(&e, "m", 2);
+	assert_int_equal(e2e_load(&e, "m"), INF_OK);
+	expect_factor(&e, "m", 3);
+	snprintf(path, sizeof(path), "%s/m/1/a.pte", e.models);
+	assert_string_equal(find_entry(&e, "m", "1").file, path);
+	assert_true(e2e_infer(keeps, 2, &rc) == 4 && rc == 0);
+	inferd_close(d);
+	e2e_deinit(&e);
+}
+
 /* What a version consists of besides its programs may be newer, too. */
 static void test_newer_parts(void **state)
 {
@@ -313,6 +335,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_other_inputs),
 		cmocka_unit_test(test_bad_version),
 		cmocka_unit_test(test_reload_decides),
+		cmocka_unit_test(test_better_variant),
 		cmocka_unit_test(test_newer_parts),
 		cmocka_unit_test(test_model_conf),
 		cmocka_unit_test(test_backends),
