@@ -78,6 +78,7 @@ static const struct inf_config_key keys[] = {
 	{ "backend", "cancel_timeout", KIND_DURATION, offsetof(struct inf_config_backend, cancel_timeout_ns) },
 	{ "backend", "crash_window", KIND_DURATION, offsetof(struct inf_config_backend, crash_window_ns) },
 	{ "backend", "max_crashes", KIND_COUNT, offsetof(struct inf_config_backend, max_crashes), 1, 1000000 },
+	{ "backend", "max_failures", KIND_COUNT, offsetof(struct inf_config_backend, max_failures), 1, 1000 },
 	{ "backend", "own_programs", KIND_OWN, offsetof(struct inf_config_backend, own_programs) },
 	{ "backend", "own_processes", KIND_COUNT, offsetof(struct inf_config_backend, own_processes), 1, 64 },
 	{ "model", "pin", KIND_BOOL, offsetof(struct inf_config_model, pin) },

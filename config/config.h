@@ -104,6 +104,7 @@ struct inf_config_backend {
 	uint64_t load_timeout_ns;       /* for making a payload ready; 0: the default */
 	uint64_t cancel_timeout_ns;     /* for a run that was asked to end; 0: the rest of timeout */
 	uint32_t max_crashes;           /* within crash_window_ns; 0: the default */
+	uint32_t max_failures;          /* failed runs of a model within crash_window_ns; 0: the default */
 	uint64_t crash_window_ns;       /* 0: the default */
 	uint32_t own_programs;          /* for programs of clients: enum inf_config_own */
 	uint32_t own_processes;         /* processes for them at a time; 0: the default */

@@ -116,6 +116,7 @@ static void test_backends(void **state)
 				   "folder = /opt/ov\n"
 				   "isolation = process\n"
 				   "max_crashes = 3\n"
+				   "max_failures = 7\n"
 				   "own_programs = apart\n"
 				   "own_processes = 2\n"
 				   "crash_window = 1m\n";
@@ -132,6 +133,7 @@ static void test_backends(void **state)
 	assert_true(ov->cancel_timeout_ns == UINT64_C(20000000));
 	assert_true(ov->load_timeout_ns == UINT64_C(300000000000));
 	assert_int_equal(ov->max_crashes, 3);
+	assert_int_equal(ov->max_failures, 7);
 	assert_int_equal(ov->own_programs, INF_CONFIG_OWN_APART);
 	assert_int_equal(acme->own_programs, INF_CONFIG_OWN_REFUSED);
 	assert_int_equal(ov->own_processes, 2);
@@ -243,6 +245,7 @@ static void test_mistakes(void **state)
 		{ "[backend]\npath = x\n", "f:1: [backend] needs a name: [backend NAME]" },
 		{ "[backend x]\nisolation = none\n", "f:2: isolation: 'none' is neither process nor thread" },
 		{ "[backend x]\nmax_crashes = 0\n", "f:2: max_crashes: 0 is outside 1 ... 1000000" },
+		{ "[backend x]\nmax_failures = 0\n", "f:2: max_failures: 0 is outside 1 ... 1000" },
 		{ "[backend x]\nown_programs = no\n", "f:2: own_programs: 'no' is none of refused, apart, together" },
 		{ "[model x]\npin = perhaps\n", "f:2: pin: 'perhaps' is neither yes nor no" },
 		{ "[model x]\nprecision = bf16\n", "f:2: unknown key 'precision' in [model x]" },

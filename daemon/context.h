@@ -35,7 +35,8 @@ struct inf_context_events {
 	/* Have the loop call inf_session_attend for the sessions: a reply waits until the socket has room, or could not
 	 * be sent. Any thread. */
 	void (*want_attention)(void *self);
-	/* A request ended with BACKEND_CRASHED: look for backends that were given up. Any thread. */
+	/* A request ended with BACKEND_CRASHED, or the runs of a model have failed too often: call inf_fallback_check.
+	 * Any thread. */
 	void (*backend_crashed)(void *self);
 	/* Another request is likely to come before @until_ns: poll without sleeping until then. */
 	void (*poll_until)(void *self, uint64_t until_ns);

@@ -503,7 +503,8 @@ struct inferd_delegate {
 		struct inferd_delegate_model_info *ret_info, struct inferd_delegate_message *message);
 	/* Run, and return when the outputs are written. @instance is NULL if there is no instance_new; the host then
 	 * makes one run of a model at a time. E_ARGUMENT: an argument does not suit the payload. E_CANCELLED: as
-	 * cancel asked. */
+	 * cancel asked. E_INTERNAL and E_DEVICE say that the engine has failed: if a model's runs end so too often,
+	 * inferd goes on with its next variant. */
 	int (*execute)(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
 		const struct inferd_delegate_run *run, struct inferd_delegate_message *message);
 	/* Free the model. All its instances have been freed before. Any thread. */

@@ -111,6 +111,7 @@ struct et_worker_env {
 	void *yield_self;
 };
 
+struct et_kernel;
 struct et_plan_instance;
 
 struct et_run {
@@ -160,6 +161,10 @@ void et_run_cancel(struct et_run *run);
  * pending. Returns the run's final status: ET_OK, or why it failed. After a failure the outputs are undefined and a
  * stateful Method is rolled back or lost. */
 enum et_status et_run_end(struct et_run *run);
+/* What the next instruction of a run that has begun calls; after a failure, what has failed: a delegate, then the index
+ * of its backend in the registry; else -1 with the kernel, or NULL for other instructions, in *ret_kernel. Until the
+ * next run begins. */
+int et_run_callee(const struct et_run *run, const struct et_kernel **ret_kernel);
 /* The tensor of output @index, valid between ET_STOP_DONE and the frame's next use. NULL if it is not a tensor. */
 const struct et_tensor *et_run_output(const struct et_run *run, uint32_t index);
 

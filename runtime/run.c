@@ -434,6 +434,20 @@ enum et_status et_run_end(struct et_run *run)
 	return run->status;
 }
 
+int et_run_callee(const struct et_run *run, const struct et_kernel **ret_kernel)
+{
+	const struct et_plan *plan = run->method->plan;
+	*ret_kernel = NULL;
+	if (run->pc >= plan->spec->n_instructions)
+		return -1;
+	const struct et_plan_instruction *instruction = &plan->instructions[run->pc];
+	if (instruction->op == ET_OP_DELEGATE)
+		return (int)plan->delegates[instruction->index].backend;
+	if (instruction->op == ET_OP_KERNEL)
+		*ret_kernel = plan->operators[instruction->index].kernel;
+	return -1;
+}
+
 const struct et_tensor *et_run_output(const struct et_run *run, uint32_t index)
 {
 	const struct et_plan *plan = run->method->plan;

@@ -43,6 +43,22 @@ static void print_sentence(const struct ctl *ctl, const struct inf_model_index *
 			ctl_safe(model->version), ctl_plain(ctl), ctl_safe(sentence));
 }
 
+/* The files of a version; the one that is loaded first: "a.pte (others: b.pte)". */
+static void list_files(const struct inf_model_index *model, char *to, size_t room)
+{
+	const char *slash = strrchr(model->file, '/'), *loaded = slash ? slash + 1 : model->file;
+	size_t n = (size_t)snprintf(to, room, "%s", loaded), n_others = 0;
+	for (size_t i = 0; i < model->n_files && n < room; i++) {
+		if (strcmp(model->files[i], loaded) == 0)
+			continue;
+		const char *before = n_others ? ", " : loaded[0] ? " (others: " : "";
+		n += (size_t)snprintf(to + n, room - n, "%s%s", before, model->files[i]);
+		n_others++;
+	}
+	if (loaded[0] && n_others && n < room)
+		snprintf(to + n, room - n, ")");
+}
+
 /* @name: print that model only; NULL: all. */
 static void print_index(const struct ctl *ctl, const struct inf_repository_index *index, const char *name)
 {
@@ -58,11 +74,10 @@ static void print_index(const struct ctl *ctl, const struct inf_repository_index
 		ctl_table_cell(&table, "%s", headings[i]);
 	for (size_t i = 0; i < index->n_models; i++) {
 		const struct inf_model_index *model = &index->models[i];
-		char files[512] = "";
+		char files[512];
 		if (name && strcmp(model->name, name) != 0)
 			continue;
-		for (size_t k = 0, n = 0; k < model->n_files && n < sizeof(files); k++)
-			n += (size_t)snprintf(files + n, sizeof(files) - n, "%s%s", k ? ", " : "", model->files[k]);
+		list_files(model, files, sizeof(files));
 		ctl_table_cell(&table, "%s", model->name);
 		ctl_table_cell(&table, "%s", model->version[0] ? model->version : "-");
 		ctl_table_cell(&table, "%s", model->state);
@@ -114,7 +129,8 @@ const struct ctl_command ctl_models_command = {
 	.summary = "List the models of the daemon's repository and their state",
 	.help = "READY: the model is loaded. UNLOADED: it is loaded when a client opens it. FAILED: it cannot be loaded.\n"
 		"IGNORED: what lies there is no version of a model. The version that 'serves' is the one that clients get\n"
-		"who do not ask for a version; sha-256 is the beginning of the digest of the file as it was loaded.\n"
+		"who do not ask for a version; sha-256 is the beginning of the digest of the file as it was loaded, which is\n"
+		"the first one under 'files'.\n"
 		"The reasons of failures follow the table. They may concern only some methods or files of a model that is\n"
 		"otherwise READY.\n",
 	.run = run_models,
@@ -250,9 +266,9 @@ const struct ctl_command ctl_load_command = {
 	.name = "load",
 	.arguments = "NAME",
 	.summary = "Load a model now (manager socket)",
-	.help = "A model that FAILED is tried again. Files that changed, and newer versions, are loaded; clients that have\n"
-		"the model open keep the old ones. If the newest version can't be loaded, the command fails and the last\n"
-		"good one serves.\n",
+	.help = "A model that FAILED is tried again, and so is a variant that was passed over because its runs failed. Files\n"
+		"that changed, and newer versions, are loaded; clients that have the model open keep the old ones. If the\n"
+		"newest version can't be loaded, the command fails and the last good one serves.\n",
 	.run = run_load,
 };
 
@@ -290,7 +306,8 @@ const struct ctl_command ctl_restart_command = {
 	.name = "restart",
 	.arguments = "BACKEND",
 	.summary = "Restart the process of a plug-in backend (manager socket)",
-	.help = "A backend that crashed too often is given up, and its models continue with another variant. After this\n"
-		"command they use it again. Requests that run on it now end with BACKEND_CRASHED.\n",
+	.help = "A backend that crashed too often is given up, and its models continue with another variant; so does a model\n"
+		"whose runs failed in it too often. After this command they use it again. Requests that run on it now end\n"
+		"with BACKEND_CRASHED.\n",
 	.run = run_restart,
 };

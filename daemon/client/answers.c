@@ -156,10 +156,10 @@ static const char *note_of(const struct inf_model *m, struct et_pool *pool)
 		n += inf_text(note + n, sizeof(note) - n,
 			"%sversion %s is in the folder and is not loaded; 'inferctl load %s' makes it serve",
 			n ? "; " : "", m->newer, m->model);
-	if (m->is_changed)
+	if (m->changed)
 		n += inf_text(note + n, sizeof(note) - n,
-			"%sits file on disk is newer than what is loaded; 'inferctl load %s' loads that", n ? "; " : "",
-			m->model);
+			"%s%s on disk is newer than what is loaded; 'inferctl load %s' loads that", n ? "; " : "",
+			m->changed, m->model);
 	const char *kept = et_pool_strndup(pool, note, n);
 	return kept ? kept : "";
 }
@@ -259,6 +259,8 @@ static bool list_hosts(const struct asker *asker, struct et_pool *pool, struct i
 	for (size_t i = context->backends.n_compiled_in; i < context->backends.registry.n_backends; i++) {
 		const struct et_backend_entry *entry = &context->backends.entries[i];
 		et_plugin_state(entry->backend, &states[0]);
+		if (!asker->sees_all) /* a process that serves all users is no business of one of them */
+			states[0].pid = 0;
 		if (!entry->ops->runs_programs) /* it has processes for users only */
 			hosts[status->n_hosts++] = host_of(entry->ops->name, &states[0], pool);
 		uint32_t n = et_plugin_tenant_states(entry->backend, states, MAX_TENANTS);
@@ -393,12 +395,37 @@ static bool describe_slow_helper(const struct inf_context *context, uint64_t now
 	return true;
 }
 
-/* Workers that are stuck, a slow helper, and models that do not serve what the folder holds. False: no memory. */
+static size_t count_failing(const struct inf_context *context)
+{
+	struct inf_failing_variant v;
+	size_t n = 0;
+	while (inf_failing_variants_at(inf_repository_failing(context->repository), n, &v))
+		n++;
+	return n;
+}
+
+static void warn_of_failing(const struct asker *asker, struct et_pool *pool, struct inf_server_status *status,
+	const char **warnings)
+{
+	const struct et_list_node *failing = inf_repository_failing(asker->session->context->repository);
+	struct inf_failing_variant v;
+	for (size_t i = 0; inf_failing_variants_at(failing, i, &v); i++) {
+		const char *file = strrchr(v.path, '/') ? strrchr(v.path, '/') + 1 : v.path;
+		bool is_seen = asker->sees_all || inf_session_may_open(asker->session, v.model);
+		if (is_seen && (warnings[status->n_warnings] = text(pool, "model %s: %s (%s) is passed over: %s",
+					v.model, file, v.backends, v.why)))
+			status->n_warnings++;
+	}
+}
+
+/* Workers that are stuck, a slow helper, models that do not serve what the folder holds, and variants that are passed
+ * over because their runs fail. False: no memory. */
 static bool list_warnings(const struct asker *asker, struct et_pool *pool, struct inf_server_status *status)
 {
 	const struct inf_context *context = asker->session->context;
 	const struct et_list_node *models = inf_repository_models(context->repository);
-	const char **warnings = ET_POOL_NEW_ARRAY(pool, const char *, context->stuck.n + 1 + count(models));
+	const char **warnings = ET_POOL_NEW_ARRAY(pool, const char *,
+		context->stuck.n + 1 + count(models) + count_failing(context));
 	const struct et_list_node *stuck = &context->stuck.list;
 	uint64_t now_ns = et_platform_now_ns(NULL);
 	char warning[600];
@@ -421,6 +448,7 @@ static bool list_warnings(const struct asker *asker, struct et_pool *pool, struc
 		if (note[0] && (warnings[status->n_warnings] = text(pool, "model %s: %s", m->model, note)))
 			status->n_warnings++;
 	}
+	warn_of_failing(asker, pool, status, warnings);
 	status->warnings = warnings;
 	return true;
 }
@@ -570,6 +598,7 @@ static void describe_model(struct inf_context *context, struct inf_model_index *
 {
 	const struct et_list_node *models = inf_repository_models(context->repository);
 	enum inf_model_state state = INF_MODEL_UNLOADED;
+	const struct inf_model *shown = NULL;
 	char why[INF_MAX_TEXT + 1];
 	bool is_refused;
 	if (inf_repository_diagnose(context->repository, v->model, v->version, why, sizeof(why), &is_refused))
@@ -581,9 +610,12 @@ static void describe_model(struct inf_context *context, struct inf_model_index *
 		index->memory_bytes += inf_model_memory(m);
 		enum inf_model_state now = public_state(m);
 		/* A failed variant or method says nothing about the others: its reason is shown, not its state. */
-		if (m->state == INF_MODEL_FAILED || nearness(now) <= nearness(state))
+		bool is_preferred = shown && m->is_preferred && !shown->is_preferred; /* of two that are READY */
+		if (m->state == INF_MODEL_FAILED || nearness(now) < nearness(state) ||
+			(nearness(now) == nearness(state) && !is_preferred))
 			continue;
 		state = now;
+		shown = m;
 		index->serves = state == INF_MODEL_READY && m->is_newest;
 		index->file = m->path;
 		index->digest = m->digest;

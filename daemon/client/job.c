@@ -13,9 +13,11 @@
  * stays until the worker comes back, and a spare worker serves meanwhile. */
 #include "daemon/client/job.h"
 
+#include "daemon/client/admission.h"
 #include "daemon/client/binding.h"
 #include "daemon/client/give_up.h"
 #include "daemon/client/job_profile.h"
+#include "daemon/client/job_reply.h"
 #include "daemon/context.h"
 #include "daemon/client/session.h"
 #include "ipc/cores.h"
@@ -95,61 +97,15 @@ static enum inf_status status_of(enum et_status status)
 
 /* --- ending --------------------------------------------------------------------------------------- */
 
-static void write_outputs(struct inf_binding *b)
-{
-	for (uint32_t i = 0; i < b->n_outputs; i++) {
-		const struct et_io *io = &b->io[b->n_inputs + i];
-		struct inf_output_shape *shape = &b->shapes[i];
-		*shape = (struct inf_output_shape){ 0 };
-		if (io->tag == ET_TAG_TENSOR) {
-			for (size_t d = 0; d < io->n_dims; d++)
-				b->dims[i][d] = io->sizes[d];
-			shape->n_shape = io->n_dims;
-			shape->shape = b->dims[i];
-		} else if (io->tag == ET_TAG_INT) {
-			shape->scalar = (struct inf_scalar){ .kind = INF_SCALAR_INT, .int_value = io->i };
-		} else if (io->tag == ET_TAG_DOUBLE) {
-			shape->scalar = (struct inf_scalar){ .kind = INF_SCALAR_DOUBLE, .double_value = io->d };
-		} else if (io->tag == ET_TAG_BOOL) {
-			shape->scalar = (struct inf_scalar){ .kind = INF_SCALAR_BOOL, .bool_value = io->b };
-		}
-	}
-}
-
-/* Encode the reply into @buffer, and make the job DONE. It is out of the queue and belongs to this thread. */
-static void encode(struct inf_binding *b, enum inf_status status, const char *error, struct inf_reply_buffer *buffer)
+/* Write the reply into @buffer, and make the job DONE. It is out of the queue and belongs to this thread. */
+static void finish(struct inf_binding *b, enum inf_status status, const char *error, struct inf_reply_buffer *buffer)
 {
 	struct inf_job *job = &b->job;
-	struct inf_reply reply = { .id = job->id,
-		.status = status,
-		.error = error,
-		.shutting_down = inf_context_ends(b->method->context, status) };
-	struct et_fbw writer;
-	et_fbw_init(&writer, et_platform_allocator());
 	uint64_t queue_ns = (job->has_begun ? job->started_ns : et_platform_now_ns(NULL)) - job->arrived_ns;
-	if (status == INF_OK) {
-		reply.kind = INF_REPLY_INFERRED;
-		reply.inferred.queue_ns = queue_ns;
-		reply.inferred.run_ns = job->run_ns;
-		if (b->shapes) {
-			write_outputs(b);
-			reply.inferred.outputs = b->shapes;
-			reply.inferred.n_outputs = b->n_outputs;
-		}
-		if (job->profile)
-			inf_job_write_profile(b, &writer, &reply.inferred);
-	}
-	int rc = inf_message_encode_reply(&reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec);
-	if (rc < 0 && writer.bytes) { /* no descriptor for a large profile: reply without it */
-		reply.inferred.n_profile = 0;
-		rc = inf_message_encode_reply(&reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec);
-	}
-	if (rc < 0)
-		buffer->n_bytes = 0;
-	et_fbw_deinit(&writer);
-	inf_run_stats_add(&b->method->model->stats, status == INF_OK, queue_ns, job->run_ns, job->cost_ns,
-		job->has_begun ? job->run.n_copied_bytes : 0);
-	inf_context_count(b->method->context, status == INF_OK, job->has_begun ? job->run.n_copied_bytes : 0);
+	uint64_t n_copied = job->has_begun ? job->run.n_copied_bytes : 0;
+	inf_job_write_reply(b, status, error, queue_ns, buffer);
+	inf_run_stats_add(&b->method->model->stats, status == INF_OK, queue_ns, job->run_ns, job->cost_ns, n_copied);
+	inf_context_count(b->method->context, status == INF_OK, n_copied);
 	set_state(b, INF_JOB_DONE);
 }
 
@@ -183,7 +139,7 @@ static void drop_reply(struct inf_reply_buffer *buffer)
 	buffer->fd = -1;
 }
 
-/* Release the job, then send what encode wrote. @b must not be used afterwards. */
+/* Release the job, then send what finish wrote. @b must not be used afterwards. */
 static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 {
 	struct inf_session *session = b->session;
@@ -341,6 +297,17 @@ static enum et_status begin(struct inf_binding *b, uint64_t now_ns)
 	return status;
 }
 
+/* Whether the run failed in its backend once too often, so that its model should go on with another variant. */
+static bool count_failure(struct inf_binding *b, enum et_status status, const char *why)
+{
+	struct inf_model *model = b->method->model;
+	struct inf_run_limit limit;
+	return !model->is_uploaded &&
+	       inf_backends_are_at_fault(&b->method->context->backends, b->job.has_begun ? &b->job.run : NULL, status,
+		       &limit) &&
+	       inf_run_failures_count(&model->run_failures, &limit, et_platform_now_ns(NULL), why);
+}
+
 static void end_run(struct inf_binding *b, enum et_status status, struct inf_reply_buffer *buffer)
 {
 	struct inf_job *job = &b->job;
@@ -365,8 +332,8 @@ static void end_run(struct inf_binding *b, enum et_status status, struct inf_rep
 	} else if (answer != INF_OK) {
 		inf_text(text, sizeof(text), "%s: %s", b->method->model->model, why);
 	}
-	encode(b, answer, answer == INF_OK ? NULL : text, buffer);
-	if (answer == INF_BACKEND_CRASHED)
+	finish(b, answer, answer == INF_OK ? NULL : text, buffer);
+	if (answer == INF_BACKEND_CRASHED || (!faulted && count_failure(b, status, why)))
 		b->method->context->events.backend_crashed(b->method->context->events.self);
 }
 
@@ -476,7 +443,7 @@ static void end_waiting(struct inf_binding *b, enum inf_status status, const cha
 		et_run_end(&job->run);
 		give_back(b);
 	}
-	encode(b, status, why, buffer);
+	finish(b, status, why, buffer);
 	deliver(b, buffer);
 }
 
@@ -506,98 +473,6 @@ bool inf_job_is_busy(const struct inf_job *job)
 {
 	/* acquire: pairs with the release in set_state */
 	return atomic_load_explicit(&job->state, memory_order_acquire) != INF_JOB_IDLE;
-}
-
-static enum inf_class class_of(enum inf_priority priority)
-{
-	switch (priority) {
-	case INF_REALTIME:
-		return INF_CLASS_REALTIME;
-	case INF_BATCH:
-		return INF_CLASS_BATCH;
-	case INF_IDLE:
-		return INF_CLASS_IDLE;
-	default:
-		return INF_CLASS_INTERACTIVE;
-	}
-}
-
-/* Whether @method takes a request now. INF_OK, or why not in @error. */
-static enum inf_status check_method(struct inf_method *method, char *error, size_t room)
-{
-	struct inf_model *model = method->model;
-	bool is_abandoned = model->state == INF_MODEL_ABANDONED;
-	if (model->is_damaged && !inf_method_waits_for_weights(method)) {
-		inf_text(error, room,
-			"the persisted weights of model '%s' were found damaged; close this Method and open it again",
-			model->model);
-		return INF_UNAVAILABLE;
-	}
-	if (method->first->is_suspended && !is_abandoned) {
-		inf_text(error, room, "the Method is being reset; wait for the answer to that");
-		return INF_BUSY;
-	}
-	if (method->first->is_suspended) {
-		inf_text(error, room,
-			"the backend of '%s' was given up, and the Method is being made ready for another "
-			"variant; try again in a moment",
-			model->model);
-		return INF_BACKEND_CRASHED;
-	}
-	if (is_abandoned && inf_method_waits_to_move(method)) {
-		inf_text(error, room,
-			"the backend of '%s' was given up; wait for the requests that are in flight, then go on",
-			model->model);
-		return INF_BACKEND_CRASHED;
-	}
-	if (method->context->is_draining) {
-		inf_text(error, room, "inferd is shutting down");
-		return INF_UNAVAILABLE;
-	}
-	if (!inf_model_is_loaded(model)) {
-		inf_text(error, room, "model '%s' was unloaded; close this Method and open it again", model->model);
-		return INF_UNAVAILABLE;
-	}
-	if (atomic_load_explicit(&model->n_stuck, memory_order_relaxed) ||
-		atomic_load_explicit(&method->first->n_stuck, memory_order_relaxed)) {
-		inf_text(error, room, "%s", inf_job_stuck_text);
-		return INF_UNAVAILABLE;
-	}
-	return INF_OK;
-}
-
-/* The scheduling class of a request with @priority. INF_OK, or why the user may not ask for it in @error. */
-static enum inf_status classify(const struct inf_binding *b, enum inf_priority priority, enum inf_class *ret_class,
-	char *error, size_t room)
-{
-	enum inf_class asked = class_of(priority);
-	if (inf_quota_classify(b->user, asked, ret_class))
-		return INF_OK;
-	inf_text(error, room,
-		"priority '%s' is more than user %lu may ask for, which is '%s'; an administrator "
-		"gives more with 'priority = %s' in [user %lu] of inferd.conf",
-		inf_class_name(asked), (unsigned long)b->user->uid, inf_class_name(b->user->highest),
-		inf_class_name(asked), (unsigned long)b->user->uid);
-	return INF_PERMISSION_DENIED;
-}
-
-/* Charge what the request costs while it lasts; deliver discharges it. INF_OK, or why not in @error. */
-static enum inf_status charge(struct inf_binding *b, bool wants_profile, char *error, size_t room)
-{
-	if (!inf_quota_charge(b->user, INF_QUOTA_REQUESTS, 1)) {
-		inf_quota_explain(b->user, INF_QUOTA_REQUESTS, 1, error, room);
-		return INF_RESOURCE_EXHAUSTED;
-	}
-	if (!inf_binding_charge_frame(b, error, room)) {
-		inf_quota_discharge(b->user, INF_QUOTA_REQUESTS, 1);
-		return INF_RESOURCE_EXHAUSTED;
-	}
-	if (wants_profile && inf_job_make_profile(b, error, room) != INF_OK) {
-		inf_binding_discharge_frame(b);
-		inf_quota_discharge(b->user, INF_QUOTA_REQUESTS, 1);
-		return INF_RESOURCE_EXHAUSTED;
-	}
-	return INF_OK;
 }
 
 /* @now_ns + @timeout_us; 0: no deadline, or one beyond 64 bits. */
@@ -660,7 +535,6 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 {
 	struct inf_job *job = &b->job;
 	struct inf_method *method = b->method;
-	struct inf_refusal refusal;
 	enum inf_class priority_class;
 	if (inf_job_is_busy(job)) {
 		bool is_given_up = atomic_load(&job->answer) >= INF_ANSWER_GIVEN_UP;
@@ -672,22 +546,7 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 			(unsigned long long)b->id);
 		return INF_BUSY;
 	}
-	enum inf_status status = check_method(method, error, room);
-	if (status != INF_OK)
-		return status;
-	if (inf_binding_faulted(b)) {
-		inf_text(error, room, "the memory of region %llu is gone; make a new region and bind again",
-			(unsigned long long)inf_binding_faulted(b)->id);
-		return INF_FAILED_PRECONDITION;
-	}
-	status = classify(b, request->priority, &priority_class, error, room);
-	if (status != INF_OK)
-		return status;
-	if (!inf_binding_apply(b, request, &refusal)) {
-		inf_text(error, room, "%s", refusal.text);
-		return refusal.status;
-	}
-	status = charge(b, request->profile, error, room);
+	enum inf_status status = inf_admission_check(b, request, &priority_class, error, room);
 	if (status != INF_OK)
 		return status;
 	struct inf_model *model = method->model;

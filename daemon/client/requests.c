@@ -130,7 +130,8 @@ static void on_load(struct inf_session *s, const struct inf_request *r)
 	struct inf_pending *p = is_manager(s, r) ? inf_pending_new(s, r->id) : NULL;
 	if (!p)
 		return;
-	inf_repository_retry(s->context->repository, r->repository_model_load.model_name);
+	if (inf_repository_retry(s->context->repository, r->repository_model_load.model_name))
+		inf_fallback_retry(&s->context->fallback, r->repository_model_load.model_name);
 	p->open.must_scan = true;
 	inf_pending_ask(p, r->repository_model_load.model_name, r->repository_model_load.version, "", "", -1,
 		load_done);
@@ -179,6 +180,7 @@ static void on_backend_restart(struct inf_session *s, const struct inf_request *
 	} else {
 		et_logf(&context->log, ET_LOG_NOTICE, "backend %s is restarted, as an administrator asked", name);
 		inf_session_ok(s, r->id);
+		inf_repository_retry_backend(context->repository, name);
 		inf_fallback_return(&context->fallback);
 	}
 }

@@ -47,6 +47,12 @@ static const struct inf_config_backend *find_section(const struct inf_backends *
 	return NULL;
 }
 
+static struct inf_run_limit run_limit_of(const struct inf_config_backend *section)
+{
+	return section ? (struct inf_run_limit){ section->max_failures, section->crash_window_ns }
+		       : (struct inf_run_limit){ 0 };
+}
+
 /* Open a backend that is part of inferd at @index, with the options of its section, if it has one. 1; 0: not
  * available. */
 static size_t open_compiled_in(struct inf_backends *backends, const struct inferd_delegate *delegate, size_t index)
@@ -62,6 +68,7 @@ static size_t open_compiled_in(struct inf_backends *backends, const struct infer
 		.cache_dir = section ? backend_folder(backends, delegate->name, cache, sizeof(cache)) : NULL };
 	for (uint32_t i = 0; i < config.n_options; i++)
 		options[i] = (struct et_option){ delegate->name, section->options[i].key, section->options[i].value };
+	backends->run_limits[index] = run_limit_of(section);
 	if (et_direct_open(&backends->entries[index], delegate, &config, et_platform_allocator(), backends->log,
 		    &diag) == ET_OK)
 		return 1;
@@ -114,6 +121,7 @@ static size_t open_plugin(struct inf_backends *backends, const struct inf_config
 		.tenancy = tenancies[section->own_programs],
 		.max_tenants = section->own_processes,
 	};
+	backends->run_limits[index] = run_limit_of(section);
 	if (et_plugin_open(&backends->entries[index], &config, et_platform_allocator(), backends->log, &diag) !=
 		ET_OK) {
 		note_missing(backends, section->name, &diag);
@@ -220,6 +228,34 @@ uint32_t inf_backends_end_stuck(const struct inf_backends *backends, struct et_q
 		if (works_for(backends, i, queue))
 			n += et_plugin_end_stuck(backends->entries[i].backend, before_ns);
 	return n;
+}
+
+/* The index of the plug-in whose operator @kernel is; -1: it is of no plug-in. */
+static int find_plugin_of(const struct inf_backends *backends, const struct et_kernel *kernel)
+{
+	const struct et_backend *owner = kernel ? et_plugin_of_kernel(kernel) : NULL;
+	for (size_t i = backends->n_compiled_in; owner && i < backends->registry.n_backends; i++)
+		if (backends->entries[i].backend == owner)
+			return (int)i;
+	return -1;
+}
+
+/* Delegates answer E_ARGUMENT, E_MEMORY, E_LIMIT and E_CANCELLED for what is not their fault; E_INTERNAL and E_DEVICE
+ * are ET_E_INTERNAL here (delegates/convert.c). */
+bool inf_backends_are_at_fault(const struct inf_backends *backends, const struct et_run *run, enum et_status status,
+	struct inf_run_limit *ret_limit)
+{
+	const struct et_kernel *kernel;
+	*ret_limit = (struct inf_run_limit){ 0 };
+	if (status != ET_E_INTERNAL)
+		return false;
+	if (!run)
+		return true;
+	int index = et_run_callee(run, &kernel);
+	index = index < 0 ? find_plugin_of(backends, kernel) : index;
+	if (index >= 0)
+		*ret_limit = backends->run_limits[index];
+	return index >= 0;
 }
 
 void inf_backends_run_process(const char *name)

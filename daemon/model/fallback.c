@@ -6,6 +6,10 @@
  * the same: every model for which a better variant was passed over is opened again; if another model answers, the old
  * one is SUPERSEDED. An ABANDONED model is unloaded with its last Method.
  *
+ * A model whose runs fail too often becomes ABANDONED only when another variant is READY. Its own variant is passed
+ * over meanwhile (inf_repository_pass_over) and afterwards, until an administrator has it tried again. Without another
+ * variant it goes on: that a request fails now and then is better than that all do.
+ *
  * A model whose persisted weights are damaged is loaded anew from its program: the same variant, as another model. It
  * goes on until that is READY or has failed; the requests of its clients wait meanwhile (daemon/client/requests.c).
  * Then it is SUPERSEDED, and even a Method with a state moves, without it: that was computed with damaged weights.
@@ -22,6 +26,7 @@
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +37,7 @@ struct search {
 	struct inf_open open;
 	struct inf_fallback *fallback;
 	struct inf_model *from; /* a reference */
+	bool is_for_runs;       /* because its runs failed too often */
 };
 
 /* --- backends ------------------------------------------------------------------------------------- */
@@ -130,6 +136,30 @@ static void fail_reload(struct inf_fallback *fallback, struct inf_model *from, c
 	fallback->successor_found(fallback->self); /* no request waits any more */
 }
 
+/* The search for another variant of @from, whose runs fail, has found @to; NULL, with the reason in @why: nothing. */
+static void finish_run_search(struct inf_fallback *fallback, struct inf_model *from, const struct inf_model *to,
+	const char *why)
+{
+	const char *failing = inf_repository_is_passed_over(fallback->repository, from);
+	if (!failing) /* an administrator has asked meanwhile that it be tried again */
+		return;
+	free(from->warning);
+	from->warning = NULL;
+	if (to && to != from) {
+		if (inf_model_is_loaded(from) && from->state != INF_MODEL_ABANDONED)
+			inf_model_set_state(from, INF_MODEL_ABANDONED);
+		return;
+	}
+	if (asprintf(&from->warning, "%s; it goes on, since no other variant can run", failing) < 0)
+		from->warning = NULL;
+	et_logf(fallback->log, ET_LOG_ERROR, "model %s/%s %s: no other variant can run, so it goes on: %s", from->model,
+		from->version, from->method, why);
+	inf_repository_take_back(fallback->repository, from);
+	inf_run_failures_rest(&from->run_failures, et_platform_now_ns(NULL));
+	/* the search has noted that the version can't be loaded, which is not so */
+	inf_repository_note(fallback->repository, from->model, from->version, "");
+}
+
 /* Runs inside the repository's choice (open.c), so it moves nothing: the owner's callback only tells the loop. */
 static void search_done(struct inf_open *open, enum inf_status status, const char *error, struct inf_model *to)
 {
@@ -137,6 +167,8 @@ static void search_done(struct inf_open *open, enum inf_status status, const cha
 	struct inf_fallback *fallback = search->fallback;
 	struct inf_model *from = search->from;
 	char why[160];
+	if (search->is_for_runs)
+		finish_run_search(fallback, from, status == INF_OK ? to : NULL, error);
 	free(search);
 	bool is_loaded_anew = from->is_reloading;
 	from->is_reloading = false;
@@ -163,7 +195,7 @@ static void search_done(struct inf_open *open, enum inf_status status, const cha
 	inf_model_unref(from);
 }
 
-static void find_successor(struct inf_fallback *fallback, struct inf_model *from)
+static void find_successor(struct inf_fallback *fallback, struct inf_model *from, bool is_for_runs)
 {
 	struct search *search = calloc(1, sizeof(*search));
 	if (!search) {
@@ -172,6 +204,7 @@ static void find_successor(struct inf_fallback *fallback, struct inf_model *from
 	}
 	search->fallback = fallback;
 	search->from = inf_model_ref(from);
+	search->is_for_runs = is_for_runs;
 	search->open = (struct inf_open){ .model = from->model,
 		.version = from->version,
 		.method = from->method,
@@ -223,14 +256,40 @@ static void check_weights(struct inf_fallback *fallback)
 		s->is_damaged = s->is_reloading = true;
 		s->reload_ns = now_ns;
 		fallback->successor_found(fallback->self); /* its requests wait */
-		find_successor(fallback, s);
+		find_successor(fallback, s, false);
 		s = first_loaded(fallback); /* the list may have changed */
 	}
 }
 
+/* --- failed runs ---------------------------------------------------------------------------------- */
+
+/* Look for another variant of each model whose runs failed too often. */
+static void check_runs(struct inf_fallback *fallback)
+{
+	char failed[400], why[600];
+	struct inf_model *s = first_loaded(fallback);
+	while (s) {
+		bool is_failing = inf_run_failures_take(&s->run_failures, failed, sizeof(failed)) &&
+				  s->state == INF_MODEL_READY && !s->is_damaged;
+		if (!is_failing) {
+			s = next_loaded(fallback, s->node.next);
+			continue;
+		}
+		et_logf(fallback->log, ET_LOG_WARNING, "model %s/%s %s (%s): %s; its next variant is tried", s->model,
+			s->version, s->method, s->backend, failed);
+		inf_text(why, sizeof(why), "%s; 'inferctl load %s' tries it again", failed, s->model);
+		if (inf_repository_pass_over(fallback->repository, s, why))
+			find_successor(fallback, s, true);
+		s = first_loaded(fallback); /* the list may have changed */
+	}
+}
+
+/* --- the owner's calls ---------------------------------------------------------------------------- */
+
 void inf_fallback_check(struct inf_fallback *fallback)
 {
 	check_weights(fallback);
+	check_runs(fallback);
 	struct inf_model *s = first_loaded(fallback);
 	while (s) {
 		struct et_diag why = { "" };
@@ -242,7 +301,7 @@ void inf_fallback_check(struct inf_fallback *fallback)
 		et_logf(fallback->log, ET_LOG_WARNING, "model %s/%s %s: its backend %s %s", s->model, s->version,
 			s->method, backend, why.text);
 		inf_model_set_state(s, INF_MODEL_ABANDONED);
-		find_successor(fallback, s);
+		find_successor(fallback, s, false);
 		s = first_loaded(fallback); /* the list may have changed */
 	}
 }
@@ -256,39 +315,56 @@ static bool has_better_variant(struct inf_fallback *fallback, const struct inf_m
 		&is_refused);
 }
 
-/* The models that are to be opened again: references in *ret_models, a heap array; how many. Models whose backend is up
- * again are READY at once and need no open. */
-static uint32_t take_returning(struct inf_fallback *fallback, struct inf_model ***ret_models)
+/* An ABANDONED model is READY again if its backends are up and its variant is not passed over. */
+static void revive(struct inf_fallback *fallback, struct inf_model *s)
+{
+	struct et_diag why = { "" };
+	if (s->state != INF_MODEL_ABANDONED || s->is_damaged || find_lost_backend(fallback, s, &why) ||
+		inf_repository_is_passed_over(fallback->repository, s))
+		return;
+	s->successor = inf_model_unref(s->successor);
+	inf_model_set_state(s, INF_MODEL_READY);
+}
+
+/* Models that are to be opened again, because a better variant may be there: those of @model (NULL: all, if one was
+ * passed over for them). References in *ret_models, a heap array; how many. Models that are READY again by themselves
+ * need no open. */
+static uint32_t take_returning(struct inf_fallback *fallback, const char *model, struct inf_model ***ret_models)
 {
 	uint32_t n_max = 0, n = 0;
 	for (struct inf_model *s = first_loaded(fallback); s; s = next_loaded(fallback, s->node.next))
 		n_max++;
 	struct inf_model **models = calloc(n_max + 1, sizeof(struct inf_model *));
 	for (struct inf_model *s = first_loaded(fallback); s; s = next_loaded(fallback, s->node.next)) {
-		struct et_diag why = { "" };
-		if (s->is_damaged)
+		bool was_abandoned = s->state == INF_MODEL_ABANDONED;
+		if (s->is_damaged || (model && strcmp(s->model, model) != 0))
 			continue;
-		if (s->state == INF_MODEL_ABANDONED) {
-			if (find_lost_backend(fallback, s, &why))
-				continue;
-			s->successor = inf_model_unref(s->successor);
-			inf_model_set_state(s, INF_MODEL_READY);
-		} else if (models && has_better_variant(fallback, s)) {
+		revive(fallback, s);
+		if (!was_abandoned && models && (model || has_better_variant(fallback, s)))
 			models[n++] = inf_model_ref(s);
-		}
 	}
 	*ret_models = models;
 	return n;
 }
 
-void inf_fallback_return(struct inf_fallback *fallback)
+static void return_models(struct inf_fallback *fallback, const char *model)
 {
 	struct inf_model **models;
-	uint32_t n = take_returning(fallback, &models);
+	uint32_t n = take_returning(fallback, model, &models);
 	for (uint32_t i = 0; i < n; i++) {
 		if (inf_model_is_loaded(models[i])) /* an earlier open may have had it unloaded */
-			find_successor(fallback, models[i]);
+			find_successor(fallback, models[i], false);
 		inf_model_unref(models[i]);
 	}
 	free(models);
+}
+
+void inf_fallback_return(struct inf_fallback *fallback)
+{
+	return_models(fallback, NULL);
+}
+
+void inf_fallback_retry(struct inf_fallback *fallback, const char *model)
+{
+	return_models(fallback, model);
 }

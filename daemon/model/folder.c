@@ -173,6 +173,14 @@ static void shrink_arrays(struct inf_variants *v)
 	v->data = data ? data : v->data;
 }
 
+static struct inf_file_id conf_id(const char *folder)
+{
+	char path[INF_CONFIG_PATH_MAX + 600];
+	struct stat st;
+	inf_text(path, sizeof(path), "%s/model.conf", folder);
+	return stat(path, &st) == 0 ? inf_file_id(&st) : (struct inf_file_id){ 0 };
+}
+
 /* @below: with no @version, the newest one below this; "": of all. */
 static bool find(struct inf_variants *v, const char *folder, const char *model, const char *version, const char *below)
 {
@@ -187,9 +195,11 @@ static bool find(struct inf_variants *v, const char *folder, const char *model, 
 		inf_text(v->version, sizeof(v->version), "%s", version);
 	else
 		for_each_version(path, note_version, &newest, v);
+	v->conf_ids.of_model = conf_id(path);
 	if (v->version[0]) {
 		inf_text(inner, sizeof(inner), "%s/%s", path, v->version);
 		add_folder(v, inner);
+		v->conf_ids.of_version = conf_id(inner);
 	}
 	bool may_be_flat = !below[0] || strverscmp("1", below) < 0;
 	if (!v->n && may_be_flat && (!v->version[0] || strcmp(v->version, "1") == 0)) {
@@ -215,6 +225,23 @@ bool inf_variants_find(struct inf_variants *v, const char *folder, const char *m
 bool inf_variants_find_older(struct inf_variants *v, const char *folder, const char *model, const char *than)
 {
 	return find(v, folder, model, "", than);
+}
+
+const char *inf_variants_changed(const struct inf_variants *v, const char *path, const struct inf_file_id *file,
+	const struct inf_data_ids *data, const struct inf_conf_ids *conf)
+{
+	bool is_there = false, is_same = false;
+	for (uint32_t i = 0; i < v->n; i++) {
+		is_there = is_there || strcmp(v->items[i].path, path) == 0;
+		is_same = is_same || inf_file_id_equal(&v->items[i].id, file);
+	}
+	if (!is_there)
+		return NULL;
+	if (!is_same)
+		return "its file";
+	if (!inf_data_ids_equal(&v->data_ids, data))
+		return "its data (.ptd)";
+	return inf_conf_ids_equal(&v->conf_ids, conf) ? NULL : "its model.conf";
 }
 
 void inf_variants_deinit(struct inf_variants *v)

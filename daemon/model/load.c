@@ -145,6 +145,7 @@ struct inf_model *inf_load_start(struct inf_open_state *state, const struct inf_
 	s->n_crashes = n_crashes;
 	s->file = v->id;
 	s->data = state->variants.data_ids;
+	s->conf_ids = state->variants.conf_ids;
 	s->is_uploaded = state->is_uploaded;
 	s->is_quiet = !inf_log_quota_take(state->open->log_quota, INF_LOG_LOADS, et_platform_now_ns(NULL));
 	s->tenant = state->tenant;

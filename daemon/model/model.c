@@ -90,6 +90,7 @@ struct inf_model *inf_model_new(const struct inf_queues *queues, const struct in
 	s->method = strdup(method);
 	s->tasks = calloc(inf_queues_n_workers(queues), sizeof(*s->tasks));
 	pthread_mutex_init(&s->frames_lock, NULL);
+	inf_run_failures_init(&s->run_failures);
 	return s->model && s->version && s->method && s->tasks ? s : inf_model_unref(s);
 }
 
@@ -132,6 +133,7 @@ struct inf_model *inf_model_unref(struct inf_model *s)
 	inf_model_unref(s->successor);
 	s->events->free_later(s->events->self, s->program, s->plan, lasting_bytes(s), s->gone, s->gone_arg);
 	pthread_mutex_destroy(&s->frames_lock);
+	inf_run_failures_deinit(&s->run_failures);
 	et_list_remove(&s->node);
 	free(s->tasks);
 	free(s->model);

@@ -22,8 +22,9 @@
 #define DAEMON_MODEL_MODEL_H
 
 #include "config/model_conf.h"
-#include "daemon/model/file_id.h"
-#include "daemon/model/load_failure.h"
+#include "daemon/base/file_id.h"
+#include "daemon/model/failure/load_failure.h"
+#include "daemon/model/failure/run_failures.h"
 #include "daemon/model/run_stats.h"
 #include "daemon/model/width.h"
 #include "daemon/queue/queues.h"
@@ -83,18 +84,19 @@ struct inf_model {
 	char *model, *version, *method, *backend, *path;
 	char digest[ET_PLATFORM_DIGEST]; /* of the file; "": not computed yet */
 	char *passed_over;               /* the variants that it was preferred to, and why; NULL: there are none */
-	char *warning;                   /* why it serves although a newer version or file is there; NULL or "" */
-	struct inf_model_conf *conf;     /* what model.conf says of its default method; a reference, or NULL */
-	uint32_t n_warm_up;              /* runs on zeros before it is READY */
-	char newer[16];                  /* READY and the newest that is loaded: a newer version in the folder; or "" */
-	bool is_fixed;                   /* inferd.conf or model.conf says that this version serves, not the newest */
-	bool is_fixed_by_section;        /* inferd.conf decided what serves: a number or `latest` */
-	bool is_changed;                 /* the last check found another file at its path */
+	char *warning; /* why it serves although a newer version or file is there, or its runs fail; NULL or "" */
+	struct inf_model_conf *conf; /* what model.conf says of its default method; a reference, or NULL */
+	uint32_t n_warm_up;          /* runs on zeros before it is READY */
+	char newer[16];              /* READY and the newest that is loaded: a newer version in the folder; or "" */
+	bool is_fixed;               /* inferd.conf or model.conf says that this version serves, not the newest */
+	bool is_fixed_by_section;    /* inferd.conf decided what serves: a number or `latest` */
+	const char *changed; /* what the last check found to be another file on disk: "its file"; NULL: nothing */
 	struct inf_file_id file;
 	struct inf_data_ids data;
-	bool is_uploaded; /* a client's own program */
-	bool is_quiet;    /* what becomes of it is not logged: its user has caused many such lines */
-	uint64_t tenant;  /* the user who uploaded it, see et_source */
+	struct inf_conf_ids conf_ids; /* of `conf` */
+	bool is_uploaded;             /* a client's own program */
+	bool is_quiet;                /* what becomes of it is not logged: its user has caused many such lines */
+	uint64_t tenant;              /* the user who uploaded it, see et_source */
 	/* FAILING, FAILED: why. */
 	enum inf_load_failure failure;
 	char reason[600];
@@ -162,6 +164,7 @@ struct inf_model {
 	uint64_t keep_alive_ns;      /* how long it stays loaded after its last Method was closed */
 	bool is_pinned;              /* it stays loaded without Methods, until an administrator unloads it */
 	struct inf_run_stats stats;
+	struct inf_run_failures run_failures;
 	struct inf_widths widths;
 };
 

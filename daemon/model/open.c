@@ -26,63 +26,11 @@
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* --- ending an open ------------------------------------------------------------------------------- */
-
-/* Closing may take as long as reading does: on the helper's thread where there is a choice. */
-static void close_own_files(struct inf_open_state *state)
-{
-	if (state->fd >= 0)
-		close(state->fd);
-	inf_close_fds(state->data_fds, state->n_data_fds);
-	state->fd = -1;
-	state->n_data_fds = 0;
-}
-
-static void drop_variants(struct inf_open_state *state)
-{
-	for (uint32_t i = 0; i < state->variants.n; i++) {
-		inf_repository_release_async(state->repository, state->variants.items[i].program, NULL, 0, NULL, NULL);
-		state->variants.items[i].program = NULL;
-	}
-	inf_variants_deinit(&state->variants);
-}
-
-static void free_state(struct inf_open_state *state)
-{
-	et_list_remove(&state->node);
-	inf_model_unref(state->awaiting);
-	drop_variants(state);
-	close_own_files(state);
-	free(state);
-}
-
-static void finish(struct inf_open_state *state, enum inf_status status, const char *error, struct inf_model *model)
-{
-	struct inf_open *open = state->open;
-	char text[1000];
-	if (model)
-		inf_model_ref(model);
-	open->state = NULL;
-	inf_text(text, sizeof(text), "%s", error ? error : "");
-	free_state(state);
-	open->done(open, status, text, model);
-	inf_model_unref(model);
-}
-
-void inf_open_post(struct inf_open_state *state, struct inf_work *work)
-{
-	if (state->is_uploaded)
-		inf_helper_post_for_user(state->repository->o.helper, work, state->whose);
-	else
-		inf_helper_post(state->repository->o.helper, work, state->whose);
-}
 
 /* --- choosing ------------------------------------------------------------------------------------- */
 
@@ -123,27 +71,6 @@ static void diagnose(const struct inf_open_state *state, const char *method, con
 	const struct inf_load_diagnostic diagnostic = { state->model, state->variants.version, method, text, is_refusal,
 		n_others };
 	inf_load_diagnostics_note(&state->repository->diagnostics, &diagnostic);
-}
-
-/* What the client is answered when no variant can run. */
-static enum inf_status failure_status(const struct inf_open_state *state)
-{
-	const uint32_t *n = state->n_failures;
-	if (state->last_failure == INF_LOAD_FAILURE_NO_MEMORY)
-		return INF_RESOURCE_EXHAUSTED;
-	if (n[INF_LOAD_FAILURE_DOWN] || (n[INF_LOAD_FAILURE_CRASHED] && state->is_uploaded))
-		return INF_BACKEND_CRASHED; /* a file of the repository that crashes its backend is at fault itself */
-	if (n[INF_LOAD_FAILURE_MISSING] && !n[INF_LOAD_FAILURE_BROKEN] && !n[INF_LOAD_FAILURE_CRASHED] &&
-		!n[INF_LOAD_FAILURE_NO_MEMORY])
-		return INF_UNIMPLEMENTED;
-	return INF_FAILED_PRECONDITION;
-}
-
-/* Log why an open failed, unless its user causes too many such lines. */
-static void warn(const struct inf_open_state *state, const char *error)
-{
-	if (inf_log_quota_take(state->open->log_quota, INF_LOG_OPENS, et_platform_now_ns(NULL)))
-		et_logf(state->repository->o.log, ET_LOG_WARNING, "%s", error);
 }
 
 /* Keep @format as *to, which is freed before. Without memory it is left out. */
@@ -190,10 +117,10 @@ static bool turn_to_older(struct inf_open_state *state, char *error, size_t room
 	}
 	if (!state->skipped[0]) {
 		inf_text(state->skipped, sizeof(state->skipped), "%s", error);
-		state->skipped_status = failure_status(state);
+		state->skipped_status = inf_open_failure_status(state);
 	}
 	inf_text(state->below, sizeof(state->below), "%s", state->variants.version);
-	drop_variants(state);
+	inf_open_drop_variants(state);
 	state->next = 0;
 	state->tried[0] = '\0';
 	state->refused = NULL;
@@ -225,22 +152,10 @@ static void give_up(struct inf_open_state *state)
 	} else {
 		inf_text(error, sizeof(error), "model '%s' can't be loaded: %s", state->model, state->tried);
 	}
-	warn(state, error);
+	inf_open_warn(state, error);
 	if (!is_method_alone && turn_to_older(state, error, sizeof(error)))
 		return;
-	finish(state, failure_status(state), error, NULL);
-}
-
-static void refuse_method(struct inf_open_state *state, const struct et_program *program)
-{
-	size_t n = 0;
-	char names[200] = "", error[400];
-	for (uint32_t i = 0; i < et_program_n_methods(program) && n < sizeof(names); i++)
-		n += inf_text(names + n, sizeof(names) - n, "%s%s", i ? ", " : "",
-			et_program_method_at(program, i)->name);
-	inf_text(error, sizeof(error), "model '%s' has no method '%s'; it has: %s", state->model,
-		state->method[0] ? state->method : "forward", names);
-	finish(state, INF_NOT_FOUND, error, NULL);
+	inf_open_finish(state, inf_open_failure_status(state), error, NULL);
 }
 
 /* Note which variants @v was preferred to, for people who ask, and what model.conf says now. */
@@ -264,6 +179,22 @@ static void note_choice(struct inf_open_state *state, const struct inf_variant *
 	s->is_fixed_by_section = state->has_pin;
 	inf_model_conf_unref(s->conf);
 	s->conf = inf_model_conf_ref(state->variants.conf);
+	s->conf_ids = state->variants.conf_ids;
+}
+
+/* @s is the answer to opens that leave out the backend. Another variant of the same version that was loaded before is
+ * not any more, unless a later look has told so. */
+static void prefer(const struct inf_open_state *state, struct inf_model *s)
+{
+	const struct inf_repository *r = state->repository;
+	for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
+		struct inf_model *other = ET_CONTAINER_OF(node, struct inf_model, node);
+		if (other != s && !other->is_uploaded && other->scan <= state->scan &&
+			strcmp(other->model, s->model) == 0 && strcmp(other->version, s->version) == 0 &&
+			strcmp(other->method, s->method) == 0)
+			other->is_preferred = false;
+	}
+	s->is_preferred = true;
 }
 
 /* @s is loaded and is what @state gets: note for which later opens it is the right one, and finish. */
@@ -273,6 +204,8 @@ static void grant(struct inf_open_state *state, const struct inf_variant *v, str
 	const char *default_method = inf_default_method(v->program);
 	s->is_default_method = s->is_default_method || !state->method[0] ||
 			       (default_method && strcmp(default_method, s->method) == 0);
+	if (!state->backend[0] && !state->is_uploaded && !state->open->beside)
+		prefer(state, s);
 	s->is_preferred = s->is_preferred || !state->backend[0];
 	if (state->open->beside)
 		s->is_replaced = s->is_replaced || state->open->beside->is_replaced;
@@ -289,14 +222,14 @@ static void grant(struct inf_open_state *state, const struct inf_variant *v, str
 	if (!state->version[0] && !state->skipped[0])
 		set_text(&s->warning, "%s", "");
 	if (!state->skipped[0]) {
-		finish(state, INF_OK, NULL, s);
+		inf_open_finish(state, INF_OK, NULL, s);
 	} else {
 		set_text(&s->warning, "%s; version %s serves instead", state->skipped, s->version);
 		et_logf(r->o.log, ET_LOG_WARNING, "%s", s->warning ? s->warning : state->skipped);
 		if (state->open->must_scan) /* an administrator asked for the newest version */
-			finish(state, state->skipped_status, s->warning, NULL);
+			inf_open_finish(state, state->skipped_status, s->warning, NULL);
 		else
-			finish(state, INF_OK, NULL, s);
+			inf_open_finish(state, INF_OK, NULL, s);
 	}
 	inf_repository_unload_replaced(r);
 }
@@ -313,8 +246,17 @@ static void choose(struct inf_open_state *state)
 		}
 		const char *method = state->method[0] ? state->method : inf_default_method(v->program);
 		if (!method || !et_program_find_method(v->program, method)) {
-			refuse_method(state, v->program);
+			inf_open_refuse_method(state, v->program);
 			return;
+		}
+		const char *failing = state->is_uploaded || state->open->beside
+					      ? NULL
+					      : inf_failing_variants_find(&r->failing, &v->id,
+							&state->variants.data_ids, method);
+		if (failing) {
+			note_tried(state, v, INF_LOAD_FAILURE_DOWN, failing);
+			state->next++;
+			continue;
 		}
 		struct inf_model *s = find_model(r, &v->id, &state->variants.data_ids, method, state->tenant,
 			state->open->beside ? v->program : NULL);
@@ -332,7 +274,7 @@ static void choose(struct inf_open_state *state)
 			continue;
 		}
 		if (!s && !(s = inf_load_start(state, v, method, n_crashes))) {
-			finish(state, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory", NULL);
+			inf_open_finish(state, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory", NULL);
 			return;
 		}
 		if (inf_model_is_loading(s)) {
@@ -420,7 +362,7 @@ static void scan_run(struct inf_work *work)
 {
 	struct inf_open_state *state = ET_CONTAINER_OF(work, struct inf_open_state, work);
 	if (atomic_load_explicit(&state->is_cancelled, memory_order_relaxed)) {
-		close_own_files(state);
+		inf_open_close_files(state);
 		return;
 	}
 	struct inf_inspect_options options = {
@@ -444,71 +386,7 @@ static void scan_run(struct inf_work *work)
 	et_platform_limit_heap(state->max_bytes);
 	inf_variants_inspect(&state->variants, &options);
 	et_platform_limit_heap(UINT64_MAX);
-	close_own_files(state);
-}
-
-static bool may_open(const struct inf_open *open, const char *model)
-{
-	return !open->may_open || open->may_open(open, model);
-}
-
-/* Answer with the models or versions that there are. An inf_scan_fn. */
-static void refuse_absent(void *arg, int rc, const struct inf_variants *models, size_t n)
-{
-	struct inf_open_state *state = arg;
-	char names[400] = "", error[1000];
-	const char *last = NULL;
-	size_t n_names = 0;
-	const struct inf_variants *ignored = NULL;
-	bool is_other_version = false;
-	for (size_t i = 0; i < n && n_names < sizeof(names); i++) {
-		if (!may_open(state->open, models[i].model))
-			continue;
-		if (models[i].ignored && strcmp(models[i].model, state->model) == 0 && !ignored)
-			ignored = &models[i];
-		if (!models[i].n)
-			continue;
-		if (strcmp(models[i].model, state->model) == 0) {
-			is_other_version = true;
-			n_names = 0;
-			names[0] = '\0';
-			for (size_t j = i;
-				j < n && n_names < sizeof(names) && strcmp(models[j].model, state->model) == 0; j++)
-				n_names += inf_text(names + n_names, sizeof(names) - n_names, "%s%s",
-					n_names ? ", " : "", models[j].version);
-			break;
-		}
-		if (!last || strcmp(models[i].model, last))
-			n_names += inf_text(names + n_names, sizeof(names) - n_names, "%s%s", n_names ? ", " : "",
-				models[i].model);
-		last = models[i].model;
-	}
-	if (is_other_version)
-		inf_text(error, sizeof(error), "model '%s' has no version '%s'%s; there are: %s", state->model,
-			state->version[0] ? state->version : state->pin,
-			state->version[0] ? "" : ", which 'version' in inferd.conf or its model.conf asks for", names);
-	else if (ignored)
-		inf_text(error, sizeof(error), "model '%s' has no program%s%s: %s", state->model,
-			ignored->version[0] ? " in folder " : "", ignored->version, ignored->ignored);
-	else if (inf_is_scarcity(rc))
-		inf_text(error, sizeof(error), "the models' folder can't be read now: %s", strerror(-rc));
-	else if (rc < 0)
-		inf_text(error, sizeof(error), "no model '%s'; the models' folder can't be read: %s", state->model,
-			strerror(-rc));
-	else
-		inf_text(error, sizeof(error), "no model '%s'; available models: %s", state->model,
-			n_names ? names : "none");
-	finish(state, inf_is_scarcity(rc) ? INF_RESOURCE_EXHAUSTED : INF_NOT_FOUND, error, NULL);
-}
-
-/* A folder of the model may hold files, but this process may not read it. */
-static void refuse_denied(struct inf_open_state *state)
-{
-	char error[INF_CONFIG_PATH_MAX + 600];
-	inf_text(error, sizeof(error), "model '%s' can't be loaded: %s: Permission denied to user %lu", state->model,
-		state->variants.denied, (unsigned long)geteuid());
-	warn(state, error);
-	finish(state, INF_FAILED_PRECONDITION, error, NULL);
+	inf_open_close_files(state);
 }
 
 static void scan_done(struct inf_work *work)
@@ -518,24 +396,24 @@ static void scan_done(struct inf_work *work)
 	r->n_busy--;
 	state->is_suspended = false;
 	if (state->is_cancelled) {
-		finish(state, INF_CANCELLED, "it was cancelled", NULL);
+		inf_open_finish(state, INF_CANCELLED, "it was cancelled", NULL);
 	} else if (r->is_closing) {
-		finish(state, INF_UNAVAILABLE, "inferd is shutting down", NULL);
+		inf_open_finish(state, INF_UNAVAILABLE, "inferd is shutting down", NULL);
 	} else if (state->is_unloaded) {
 		char error[400];
 		inf_text(error, sizeof(error), "model '%s' was unloaded meanwhile; try again", state->model);
-		finish(state, INF_UNAVAILABLE, error, NULL);
+		inf_open_finish(state, INF_UNAVAILABLE, error, NULL);
 	} else if (state->variants.rc < 0) {
-		refuse_absent(state, state->variants.rc, NULL, 0);
+		inf_open_refuse_absent(state, state->variants.rc, NULL, 0);
 	} else if (!state->variants.n && state->variants.denied) {
-		refuse_denied(state);
+		inf_open_refuse_denied(state);
 	} else if (!state->variants.n && state->skipped[0]) {
-		finish(state, state->skipped_status, state->skipped, NULL);
+		inf_open_finish(state, state->skipped_status, state->skipped, NULL);
 	} else if (!state->variants.n) {
 		if (!state->pin[0])
 			inf_repository_note_absent(state);
 		state->is_suspended = true;
-		inf_repository_scan(r, refuse_absent, state);
+		inf_repository_scan(r, inf_open_refuse_absent, state);
 	} else {
 		if (state->variants.denied &&
 			inf_log_quota_take(state->open->log_quota, INF_LOG_OPENS, et_platform_now_ns(NULL)))
@@ -543,90 +421,6 @@ static void scan_done(struct inf_work *work)
 				state->model, state->variants.denied, (unsigned long)geteuid());
 		choose(state);
 	}
-}
-
-/* Make the client's own program the only variant. False: no memory. */
-static bool take_own_files(struct inf_open_state *state, const struct inf_open *open)
-{
-	struct inf_variants *own = &state->variants;
-	own->items = calloc(1, sizeof(*own->items));
-	own->data = calloc(ET_PLATFORM_MAX_DATA, sizeof(*own->data));
-	if (!own->items || !own->data)
-		return false;
-	struct inf_variant *v = &own->items[0];
-	own->n = 1;
-	v->fd = open->fd;
-	v->id = open->file;
-	inf_text(v->path, sizeof(v->path), "%s", state->model[0] ? state->model : "(your own)");
-	v->file = v->path;
-	own->data_ids = open->data;
-	for (uint32_t i = 0; i < open->data.n; i++) {
-		own->data[i].fd = open->data_fds[i];
-		inf_text(own->data[i].path, sizeof(own->data[i].path), "data file %u", i + 1);
-	}
-	return true;
-}
-
-/* Make the file of @beside the only variant. False: no memory. */
-static bool take_beside(struct inf_open_state *state, const struct inf_model *beside)
-{
-	struct inf_variants *only = &state->variants;
-	only->items = calloc(1, sizeof(*only->items));
-	if (!only->items)
-		return false;
-	struct inf_variant *v = &only->items[0];
-	only->n = 1;
-	only->data_ids = beside->data;
-	v->fd = -1;
-	v->id = beside->file;
-	inf_text(v->path, sizeof(v->path), "%s", beside->path);
-	v->file = v->path;
-	inf_text(v->label, sizeof(v->label), "%s", beside->backend);
-	v->program = et_program_ref(beside->program);
-	const struct et_method_spec *meant = et_program_find_method(v->program,
-		state->method[0] ? state->method : NULL);
-	inf_text(v->method, sizeof(v->method), "%s", meant ? meant->name : "");
-	/* no diagnostics are kept of an uploaded program, and it may have millions of operators */
-	if (!state->is_uploaded)
-		v->n_others = inf_count_other_methods(state->repository->o.registry, v->program, meant);
-	inf_text(only->model, sizeof(only->model), "%s", beside->model);
-	inf_text(only->version, sizeof(only->version), "%s", beside->version);
-	return true;
-}
-
-/* NULL: no memory. */
-static struct inf_open_state *state_new(struct inf_repository *r, struct inf_open *open)
-{
-	bool is_uploaded = open->fd >= 0 || (open->beside && open->beside->is_uploaded);
-	const struct inf_config_model *section = is_uploaded ? NULL : inf_config_find_model(r->o.config, open->model);
-	struct inf_open_state *state = calloc(1, sizeof(*state));
-	if (!state)
-		return NULL;
-	et_list_init(&state->node);
-	state->repository = r;
-	state->open = open;
-	state->fd = open->fd;
-	state->is_uploaded = is_uploaded;
-	state->tenant = open->tenant;
-	state->process_memory = open->process_memory;
-	state->whose = open->whose;
-	memcpy(state->data_fds, open->data_fds, sizeof(state->data_fds));
-	state->n_data_fds = open->data.n;
-	inf_text(state->model, sizeof(state->model), "%s", open->model);
-	inf_text(state->version, sizeof(state->version), "%s", open->version);
-	inf_text(state->method, sizeof(state->method), "%s", open->method);
-	inf_text(state->backend, sizeof(state->backend), "%s",
-		open->backend[0] ? open->backend
-		: section        ? section->backend
-				 : "");
-	state->wants_backend = open->backend[0];
-	if (section) {
-		state->options = section->options;
-		state->has_pin = section->has_version;
-		inf_text(state->pin, sizeof(state->pin), "%s", section->version);
-	}
-	et_list_append(&r->opens, &state->node);
-	return state;
 }
 
 /* Whether @name is the first one of @list. */
@@ -660,18 +454,6 @@ static struct inf_model *find_match(const struct inf_repository *r, const struct
 	return NULL;
 }
 
-/* The sentence depends on the configuration alone. What the folder holds, whether the model is loaded, and who may open
- * it stays unknown to those who may not. */
-static void refuse_client(struct inf_open_state *state)
-{
-	char error[700];
-	inf_text(error, sizeof(error),
-		"you may not open model '%s'; ask the administrator: 'users' and 'groups' of [model %s] in inferd.conf "
-		"say who may",
-		state->model, state->model);
-	finish(state, INF_PERMISSION_DENIED, error, NULL);
-}
-
 /* A model of the folder: refused, or READY already. False: its files must be scanned. */
 static bool is_answered_at_once(struct inf_open_state *state, bool must_scan)
 {
@@ -684,17 +466,17 @@ static bool is_answered_at_once(struct inf_open_state *state, bool must_scan)
 				      "with '.'"
 				    : "'%s' can't be the name of a version: versions are whole numbers",
 			is_bad_name ? state->open->model : state->open->version);
-		finish(state, INF_INVALID_ARGUMENT, error, NULL);
+		inf_open_finish(state, INF_INVALID_ARGUMENT, error, NULL);
 		return true;
 	}
 	if (inf_repository_is_unloading(r, state->model)) {
 		inf_text(error, sizeof(error), "model '%s' is being unloaded; try again when it is gone", state->model);
-		finish(state, INF_UNAVAILABLE, error, NULL);
+		inf_open_finish(state, INF_UNAVAILABLE, error, NULL);
 		return true;
 	}
 	struct inf_model *s = must_scan ? NULL : find_match(r, state);
 	if (s)
-		finish(state, INF_OK, NULL, s);
+		inf_open_finish(state, INF_OK, NULL, s);
 	return s;
 }
 
@@ -733,7 +515,7 @@ static void begin_scan(struct inf_open_state *state)
 
 void inf_repository_open(struct inf_repository *r, struct inf_open *open)
 {
-	struct inf_open_state *state = state_new(r, open);
+	struct inf_open_state *state = inf_open_state_new(r, open);
 	open->state = state;
 	if (!state) {
 		if (open->fd >= 0)
@@ -741,11 +523,11 @@ void inf_repository_open(struct inf_repository *r, struct inf_open *open)
 		inf_close_fds(open->data_fds, open->data.n);
 		open->done(open, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory", NULL);
 	} else if (r->is_closing) {
-		finish(state, INF_UNAVAILABLE, "inferd is shutting down", NULL);
-	} else if (!state->is_uploaded && !may_open(open, open->model)) {
-		refuse_client(state);
-	} else if (open->beside ? !take_beside(state, open->beside) : open->fd >= 0 && !take_own_files(state, open)) {
-		finish(state, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory", NULL);
+		inf_open_finish(state, INF_UNAVAILABLE, "inferd is shutting down", NULL);
+	} else if (!state->is_uploaded && !inf_open_may_see(open, open->model)) {
+		inf_open_refuse_client(state);
+	} else if (!inf_open_take_files(state)) {
+		inf_open_finish(state, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory", NULL);
 	} else if (open->beside) {
 		set_max_bytes(state);
 		choose(state);
@@ -761,7 +543,7 @@ void inf_repository_cancel(struct inf_repository *r, struct inf_open *open)
 		return;
 	atomic_store_explicit(&state->is_cancelled, true, memory_order_relaxed);
 	if (!state->is_suspended)
-		finish(state, INF_CANCELLED, "it was cancelled", NULL);
+		inf_open_finish(state, INF_CANCELLED, "it was cancelled", NULL);
 }
 
 /* Opens that wait for a load go on: the unload waits for that load, too. */
@@ -781,6 +563,6 @@ void inf_opens_end(struct inf_repository *r)
 {
 	struct et_list_node *node, *after;
 	ET_LIST_FOR_EACH(node, after, &r->opens)
-		finish(ET_CONTAINER_OF(node, struct inf_open_state, node), INF_UNAVAILABLE, "inferd is shutting down",
-			NULL);
+		inf_open_finish(ET_CONTAINER_OF(node, struct inf_open_state, node), INF_UNAVAILABLE,
+			"inferd is shutting down", NULL);
 }

@@ -6,7 +6,7 @@
  * is checked now and then, on a thread of its own, since a file system may not answer. A model whose file is gone
  * is replaced (replaced.c). A file that has changed, or a newer version, is not loaded, since nobody can tell when a
  * file that is being copied is whole: an administrator says so ('inferctl load'). It is only noted for people who ask
- * which file serves.
+ * which file serves; so are changed data files and descriptions.
  *
  * The check holds no references: its result is compared with the models that are loaded when it comes back, and
  * does not count where a later look (open.c) has told something else. */
@@ -29,8 +29,11 @@ struct inf_recheck {
 	struct recheck_item {
 		char path[INF_CONFIG_PATH_MAX + 256];
 		struct inf_file_id file;
-		char model[256], newest[256]; /* newest: of the folder, if it is asked for */
-		bool is_gone, is_changed, is_newest_wanted;
+		struct inf_data_ids data;
+		struct inf_conf_ids conf;
+		char model[256], version[256], newest[256]; /* newest: of the folder, if it is asked for */
+		const char *changed;
+		bool is_gone, is_newest_wanted;
 	} items[];
 };
 
@@ -51,11 +54,11 @@ static void recheck_run(struct inf_work *work)
 	recheck->scan = atomic_fetch_add_explicit(&recheck->repository->n_looks, 1, memory_order_relaxed) + 1;
 	for (size_t i = 0; i < recheck->n; i++) {
 		struct recheck_item *item = &recheck->items[i];
-		bool is_there = stat(item->path, &st) == 0;
-		item->is_gone = !is_there && (errno == ENOENT || errno == ENOTDIR);
-		struct inf_file_id now = is_there ? inf_file_id(&st) : item->file;
-		item->is_changed = !inf_file_id_equal(&now, &item->file);
 		struct inf_variants v;
+		item->is_gone = stat(item->path, &st) < 0 && (errno == ENOENT || errno == ENOTDIR);
+		if (inf_variants_find(&v, recheck->folder, item->model, item->version) && v.rc == 0)
+			item->changed = inf_variants_changed(&v, item->path, &item->file, &item->data, &item->conf);
+		inf_variants_deinit(&v);
 		if (!item->is_newest_wanted)
 			continue;
 		if (inf_variants_find(&v, recheck->folder, item->model, ""))
@@ -74,10 +77,10 @@ static const struct recheck_item *find_item(const struct inf_recheck *recheck, c
 	return NULL;
 }
 
-void inf_repository_note_on_disk(struct inf_model *s, bool is_changed, const char *newest)
+void inf_repository_note_on_disk(struct inf_model *s, const char *changed, const char *newest)
 {
 	bool is_newer = s->is_newest && !s->is_fixed && strverscmp(newest, s->version) > 0;
-	s->is_changed = is_changed;
+	s->changed = changed;
 	inf_text(s->newer, sizeof(s->newer), "%s", is_newer ? newest : "");
 }
 
@@ -92,7 +95,7 @@ static void recheck_done(struct inf_work *work)
 		const struct recheck_item *item = needs_check(s) ? find_item(recheck, s) : NULL;
 		if (!item || s->scan > recheck->scan)
 			continue;
-		inf_repository_note_on_disk(s, item->is_changed, item->newest);
+		inf_repository_note_on_disk(s, item->changed, item->newest);
 		if (!item->is_gone)
 			continue;
 		s->scan = recheck->scan;
@@ -123,6 +126,9 @@ void inf_repository_recheck(struct inf_repository *r, uint64_t now_ns)
 		struct recheck_item *item = &recheck->items[recheck->n++];
 		inf_text(item->path, sizeof(item->path), "%s", s->path);
 		item->file = s->file;
+		item->data = s->data;
+		item->conf = s->conf_ids;
+		inf_text(item->version, sizeof(item->version), "%s", s->version);
 		inf_text(item->model, sizeof(item->model), "%s", s->model);
 		item->is_newest_wanted = s->is_newest;
 	}

@@ -13,13 +13,26 @@
 
 #include <string.h>
 
-static bool is_among(const struct inf_variants *variants, const struct inf_model *s)
+static bool is_among(const struct inf_variants *variants, const struct inf_file_id *file,
+	const struct inf_data_ids *data)
 {
 	for (uint32_t i = 0; i < variants->n; i++)
-		if (inf_file_id_equal(&variants->items[i].id, &s->file) &&
-			inf_data_ids_equal(&variants->data_ids, &s->data))
+		if (inf_file_id_equal(&variants->items[i].id, file) && inf_data_ids_equal(&variants->data_ids, data))
 			return true;
 	return false;
+}
+
+/* Variants whose runs failed, and whose files the version does not have any more, need not be remembered. */
+static void forget_failing(struct inf_repository *r, const struct inf_variants *variants)
+{
+	struct inf_failing_variant v;
+	for (size_t i = 0; inf_failing_variants_at(&r->failing, i, &v);) {
+		if (strcmp(v.model, variants->model) != 0 || strcmp(v.version, variants->version) != 0 ||
+			is_among(variants, v.file, v.data))
+			i++;
+		else
+			inf_failing_variants_forget(&r->failing, v.file, v.data, v.method);
+	}
 }
 
 void inf_repository_mark_replaced(struct inf_repository *r, struct inf_model *s)
@@ -42,14 +55,16 @@ void inf_repository_note_found(struct inf_open_state *state, struct inf_model *c
 	struct inf_repository *r = state->repository;
 	bool is_latest_look = !state->version[0]; /* among the looks for the newest version */
 	bool is_own = is_loaded_of(chosen, state->model) && strcmp(chosen->version, state->variants.version) == 0;
+	forget_failing(r, &state->variants);
 	bool is_outdated = false; /* never for a model that has the same files under another name */
 	for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
 		const struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
 		if (!is_loaded_of(s, state->model))
 			continue;
 		is_latest_look = is_latest_look && s->newest_scan <= state->scan;
-		is_outdated = is_outdated || (is_own && strcmp(s->version, chosen->version) == 0 && !s->is_replaced &&
-						     s->scan > chosen->scan && !is_among(&state->variants, s));
+		is_outdated = is_outdated ||
+			      (is_own && strcmp(s->version, chosen->version) == 0 && !s->is_replaced &&
+				      s->scan > chosen->scan && !is_among(&state->variants, &s->file, &s->data));
 	}
 	if (is_outdated)
 		inf_repository_mark_replaced(r, chosen);
@@ -70,7 +85,7 @@ void inf_repository_note_found(struct inf_open_state *state, struct inf_model *c
 		s->scan = state->scan;
 		if (s == chosen)
 			s->is_replaced = is_outdated;
-		else if (is_this_version && is_among(&state->variants, s))
+		else if (is_this_version && is_among(&state->variants, &s->file, &s->data))
 			s->is_replaced = false;
 		else
 			inf_repository_mark_replaced(r, s);

@@ -77,18 +77,16 @@ static void scan_run(struct inf_work *work)
 static void note_scan(const struct scan *scan, struct inf_model *s)
 {
 	const char *newest = "";
-	bool is_there = false, is_same = false;
+	const char *changed = NULL;
 	for (size_t i = 0; i < scan->n; i++) {
 		const struct inf_variants *v = &scan->models[i];
 		if (!v->n || strcmp(v->model, s->model) != 0)
 			continue;
 		newest = strverscmp(v->version, newest) > 0 ? v->version : newest;
-		for (uint32_t k = 0; k < v->n && strcmp(v->version, s->version) == 0; k++) {
-			is_there = is_there || strcmp(v->items[k].path, s->path) == 0;
-			is_same = is_same || inf_file_id_equal(&v->items[k].id, &s->file);
-		}
+		if (strcmp(v->version, s->version) == 0)
+			changed = inf_variants_changed(v, s->path, &s->file, &s->data, &s->conf_ids);
 	}
-	inf_repository_note_on_disk(s, is_there && !is_same, newest);
+	inf_repository_note_on_disk(s, changed, newest);
 }
 
 static void scan_done(struct inf_work *work)
@@ -257,9 +255,10 @@ void inf_repository_unload_all(struct inf_repository *r)
 	begin_unloads(r);
 }
 
-void inf_repository_retry(struct inf_repository *r, const char *model)
+bool inf_repository_retry(struct inf_repository *r, const char *model)
 {
 	struct et_list_node *node, *after;
+	bool was_failing = inf_failing_variants_forget_model(&r->failing, model);
 	inf_load_diagnostics_forget(&r->diagnostics, model);
 	ET_LIST_FOR_EACH(node, after, &r->models) {
 		struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
@@ -268,6 +267,34 @@ void inf_repository_retry(struct inf_repository *r, const char *model)
 			inf_model_unref(s);
 		}
 	}
+	return was_failing;
+}
+
+bool inf_repository_pass_over(struct inf_repository *r, const struct inf_model *s, const char *why)
+{
+	const struct inf_failing_variant variant = { s->model, s->version, s->method, s->path, s->backend, &s->file,
+		&s->data, why };
+	return inf_failing_variants_add(&r->failing, &variant);
+}
+
+const char *inf_repository_is_passed_over(const struct inf_repository *r, const struct inf_model *s)
+{
+	return inf_failing_variants_find(&r->failing, &s->file, &s->data, s->method);
+}
+
+void inf_repository_take_back(struct inf_repository *r, const struct inf_model *s)
+{
+	inf_failing_variants_forget(&r->failing, &s->file, &s->data, s->method);
+}
+
+void inf_repository_retry_backend(struct inf_repository *r, const char *backend)
+{
+	inf_failing_variants_forget_backend(&r->failing, backend);
+}
+
+const struct et_list_node *inf_repository_failing(const struct inf_repository *r)
+{
+	return &r->failing;
 }
 
 void inf_repository_method_gone(struct inf_repository *r, struct inf_model *s)
@@ -406,6 +433,7 @@ int inf_repository_new(struct inf_repository **ret_repository, const struct inf_
 	et_list_init(&r->opens);
 	et_list_init(&r->unloads);
 	inf_load_diagnostics_init(&r->diagnostics);
+	inf_failing_variants_init(&r->failing);
 	et_list_init(&r->scanned);
 	if (r->o.store)
 		r->scrub = inf_scrub_new(r->o.store, r->o.log);
@@ -431,6 +459,7 @@ struct inf_repository *inf_repository_free(struct inf_repository *r)
 	ET_LIST_FOR_EACH(node, after, &r->unloads)
 		free(ET_CONTAINER_OF(node, struct unload, node));
 	inf_load_diagnostics_deinit(&r->diagnostics);
+	inf_failing_variants_deinit(&r->failing);
 	free(r);
 	return NULL;
 }

@@ -9,6 +9,7 @@
 
 #include "daemon/base/helper.h"
 #include "daemon/base/log_quota.h"
+#include "daemon/model/failure/failing_variants.h"
 #include "daemon/model/model.h"
 #include "daemon/model/variant.h"
 #include "daemon/queue/stuck.h"
@@ -88,8 +89,21 @@ void inf_repository_cancel(struct inf_repository *repository, struct inf_open *o
 bool inf_repository_unload(struct inf_repository *repository, const char *model, void (*done)(void *arg),
 	void *done_arg);
 void inf_repository_unload_all(struct inf_repository *repository);
-/* Forget the failed loads of @model and its methods: the next open tries again. */
-void inf_repository_retry(struct inf_repository *repository, const char *model);
+/* Forget the failed loads of @model and its methods, and the failed runs of its variants: the next open tries again.
+ * Whether a variant was passed over for its failed runs. */
+bool inf_repository_retry(struct inf_repository *repository, const char *model);
+
+/* Opens pass over the variant of @model from now on, because its runs failed too often, as @why says. False: no
+ * memory. */
+bool inf_repository_pass_over(struct inf_repository *repository, const struct inf_model *model, const char *why);
+/* Why they do; NULL: they don't. Valid until one of these calls. */
+const char *inf_repository_is_passed_over(const struct inf_repository *repository, const struct inf_model *model);
+/* They don't any more. */
+void inf_repository_take_back(struct inf_repository *repository, const struct inf_model *model);
+/* The same for all variants that need @backend. */
+void inf_repository_retry_backend(struct inf_repository *repository, const char *backend);
+/* The variants that are passed over: a list for inf_failing_variants_at. */
+const struct et_list_node *inf_repository_failing(const struct inf_repository *repository);
 
 /* Give up a reference to a client's memory, perhaps the last one: the helper's thread frees a large region, and a
  * region that comes with many others. gone(arg) is called on the loop when that is done, perhaps at once.

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Inside the repository: what the files around repository.c share.
  *
- *     repository.c  the list of models, unloading, keep-alive
- *     open.c        one open: finds the model's files and chooses a variant
- *     load.c        makes the model of a variant
- *     replaced.c    models whose files the folder does not have any more
- *     release.c     frees large memory beside the loop
- *     recheck.c     checks now and then that the files are there
- *     budget.c      the memory budget
- *     persist.c     writes what was packed for a model to the disk
- *     ready/        around READY: what model.conf says, warm-up, the digest of the file that serves
+ *     repository.c    the list of models, unloading, keep-alive
+ *     open.c          one open: finds the model's files and chooses a variant
+ *     open_state.c    what an open owns, and how it ends
+ *     open_refusal.c  what a client is told that gets no model
+ *     load.c          makes the model of a variant
+ *     replaced.c      models whose files the folder does not have any more
+ *     release.c       frees large memory beside the loop
+ *     recheck.c       checks now and then that the files are there
+ *     budget.c        the memory budget
+ *     persist.c       writes what was packed for a model to the disk
+ *     ready/          around READY: what model.conf says, warm-up, the digest of the file that serves
  *
  * Loop thread only, except for what is marked otherwise. */
 #ifndef DAEMON_MODEL_REPOSITORY_INTERNAL_H
 #define DAEMON_MODEL_REPOSITORY_INTERNAL_H
 
 #include "daemon/base/scrub.h"
-#include "daemon/model/load_diagnostics.h"
+#include "daemon/model/failure/failing_variants.h"
+#include "daemon/model/failure/load_diagnostics.h"
 #include "daemon/model/repository.h"
 
 #include <stdatomic.h>
@@ -61,6 +64,7 @@ struct inf_repository {
 	struct inf_repository_options o;
 	struct inf_model_events events;
 	struct et_list_node models, opens, unloads, diagnostics;
+	struct et_list_node failing;  /* variants whose runs failed too often: failing_variants.h */
 	struct et_list_node unloaded; /* UNLOADED models whose Plans are still referenced */
 	struct et_list_node loads;    /* loads with a Plan that wait for room */
 	uint64_t n_leaving;           /* bytes of the memory budget that the helper is freeing */
@@ -81,10 +85,40 @@ struct inf_repository {
 
 /* Whether inf_repository_unload waits for @model: it must not be opened meanwhile. */
 bool inf_repository_is_unloading(struct inf_repository *repository, const char *model);
-/* --- open.c --- */
+/* --- open_state.c --- */
 
+/* The state of @open, in the repository's opens; it takes over the descriptors. NULL: no memory. */
+struct inf_open_state *inf_open_state_new(struct inf_repository *repository, struct inf_open *open);
+/* Where the folder is not looked at, because the client brings its own program or wants another method of a loaded one:
+ * make that the only variant. False: no memory. */
+bool inf_open_take_files(struct inf_open_state *state);
 /* Run a step of @state on the helper's thread; a client's own program on a thread of its user's. */
 void inf_open_post(struct inf_open_state *state, struct inf_work *work);
+/* Close the client's descriptors. This may take as long as reading does: on the helper's thread where there is a
+ * choice. */
+void inf_open_close_files(struct inf_open_state *state);
+/* Drop the variants that were found, to search for others. */
+void inf_open_drop_variants(struct inf_open_state *state);
+/* Free @state and call done. @error, a sentence or NULL, and @model, borrowed or NULL, are as done gets them. */
+void inf_open_finish(struct inf_open_state *state, enum inf_status status, const char *error, struct inf_model *model);
+
+/* --- open_refusal.c --- */
+
+/* What the client is answered when no variant can run. */
+enum inf_status inf_open_failure_status(const struct inf_open_state *state);
+/* Log why an open failed, unless its user causes too many such lines. */
+void inf_open_warn(const struct inf_open_state *state, const char *error);
+/* Whether the client that asks with @open may know of @model. */
+bool inf_open_may_see(const struct inf_open *open, const char *model);
+/* Each of these finishes @state: @program lacks the method; the client may not open the model; this process may not
+ * read the model's folder; and there is no such model or version, which inf_repository_scan tells (an inf_scan_fn). */
+void inf_open_refuse_method(struct inf_open_state *state, const struct et_program *program);
+void inf_open_refuse_client(struct inf_open_state *state);
+void inf_open_refuse_denied(struct inf_open_state *state);
+void inf_open_refuse_absent(void *state, int rc, const struct inf_variants *models, size_t n);
+
+/* --- open.c --- */
+
 /* The `loaded` event of a model: the opens that wait for it go on. @self is the repository. */
 void inf_opens_model_loaded(void *self, struct inf_model *model);
 /* Charge the client whose own program @model is, see struct inf_open. False with a sentence in @why, of @room bytes. */
@@ -128,8 +162,9 @@ void inf_repository_unload_replaced(struct inf_repository *repository);
 
 /* --- recheck.c --- */
 
-/* What the folder has now beside @model: another file at its path, and @newest ("": not known) as newest version. */
-void inf_repository_note_on_disk(struct inf_model *model, bool is_changed, const char *newest);
+/* What the folder has now beside @model: other files (inf_variants_changed), and @newest ("": not known) as newest
+ * version. */
+void inf_repository_note_on_disk(struct inf_model *model, const char *changed, const char *newest);
 
 /* --- budget.c --- */
 

@@ -57,6 +57,7 @@ struct inf_variants {
 	/* What model.conf says, if it is read; a reference. NULL: there is none. */
 	struct inf_model_conf *conf;
 	char *conf_error; /* the first mistake in it: no variant can be used; heap */
+	struct inf_conf_ids conf_ids;
 	/* In a scan: this entry is no version of a model, and why; heap. `version` names a folder or is "", n is 0. */
 	char *ignored;
 };
@@ -67,6 +68,10 @@ bool inf_variants_find(struct inf_variants *ret_variants, const char *folder, co
 /* The same for the newest version below @than. */
 bool inf_variants_find_older(struct inf_variants *ret_variants, const char *folder, const char *model,
 	const char *than);
+/* What of a version that was found as @variants is another file than those of a model that was loaded from @path: "its
+ * file", "its data (.ptd)" or "its model.conf"; NULL: nothing, or there is nothing at @path. */
+const char *inf_variants_changed(const struct inf_variants *variants, const char *path, const struct inf_file_id *file,
+	const struct inf_data_ids *data, const struct inf_conf_ids *conf);
 /* NULL items are fine. */
 void inf_variants_deinit(struct inf_variants *variants);
 

@@ -651,7 +651,58 @@ def reconnect(setup):
                      for _ in range(setup.pairs)]
     out.append({"what": "no-op model, p50 of a blocking request", "value": f"{median(p[0] for p in pairs) * 1e3:.1f} µs"})
     out.append(row("the same with reconnecting on ÷ off", median(on / off for off, on in pairs), "≤", 1.01, " ×"))
-    return out
+    return out + cached(setup)
+
+
+def first_answer(setup, d, name):
+    """From the start of another daemon in the place of a killed one until a client that reconnects has its answer, less one
+    request, in ms. Until the killed one has ended may take long, if the disk is busy, and does not count."""
+    before = n_requests(setup, d)
+    with subprocess.Popen([str(setup.inferctl), "--socket", str(d.socket), "bench", "--json", "--requests", "60",
+                           "--reconnect", "60000", name], stdout=subprocess.PIPE, text=True) as client:
+        while n_requests(setup, d) < before + 10:  # it is at it
+            pass
+        killed_s = time.monotonic()
+        d.process.kill()
+        d.process.wait()
+        ended_s = time.monotonic()
+        start_until_ready(setup, d)
+        result = json.loads(client.communicate()[0])
+    return result["max_ms"] - result["p50_ms"] - (ended_s - killed_s) * 1e3
+
+
+def cached(setup):
+    """The first answer after a restart, with packed weights that were kept and without. Two daemons, which rest in turn."""
+    model = SHARED / "efficientnet_lite0" / "xnnpack.bpte"
+    what = "EfficientNet-Lite0 fp32, first answer after a start"
+    if not model.exists():
+        return [versus.left_out(what, f"{model} is not there")]
+    with daemon(setup, {"net": model}) as kept, daemon(setup, {"net": model}, "cache_limit = 0\n") as plain:
+        first = [kept.process, plain.process]
+        setup.remote(kept, "net", requests=20)
+        time.sleep(versus.CERTAIN_S)
+        first_answer(setup, kept, "net")  # it sees that nobody has written to the files since
+        pairs = [(first_answer(setup, kept, "net"), first_answer(setup, plain, "net")) for _ in range(setup.pairs)]
+        for d in (kept, plain):
+            d.process.terminate()
+            d.process.wait()
+        for process in first:
+            process.wait()
+    return [{"what": f"{what}, with the cache / without", "value": f"{median(a for a, _ in pairs):.1f} ms / "
+             f"{median(b for _, b in pairs):.1f} ms"},
+            row("with ÷ without", median(a / b for a, b in pairs), "≤", 0.5, " ×")]
+
+
+def warm(setup):
+    """The first answer of the first client of a daemon, for a model with a warm-up, beside those that follow."""
+    results = []
+    for _ in range(setup.pairs):
+        with daemon(setup, {"net": MODELS / "efficientnet_lite0_int8.pte"}, "[model net]\nwarm_up = 2\n") as d:
+            results.append(setup.remote(d, "net", requests=100, **{"warm-up": 1}))
+    first = [r["first_ms"] - r["load_ms"] for r in results]
+    return [{"what": "EfficientNet-Lite0 int8 after a warm-up, first answer / median of the next hundred",
+             "value": f"{median(first):.2f} ms / {median(r['p50_ms'] for r in results):.2f} ms"},
+            row("first ÷ median", median(f / r["p50_ms"] for f, r in zip(first, results)), "≤", 1.2, " ×")]
 
 
 def deadline(setup):
@@ -681,7 +732,7 @@ def deadline(setup):
 
 BENCHES = {"efficientnet": efficientnet, "overhead": overhead, "isolation": isolation, "programs": programs, "openvino": openvino, "crowd": crowd,
            "interactive": interactive, "weights": weights, "memory": memory, "noop": noop, "idle": idle, "resting": resting,
-           "killed": killed, "reconnect": reconnect, "deadline": deadline,
+           "killed": killed, "reconnect": reconnect, "warm": warm, "deadline": deadline,
            **versus.benches(sys.modules[__name__])}
 
 

@@ -152,6 +152,47 @@ class Offline(Repository):
         self.assertEqual(self.tree(), before)
         self.assertEqual(self.hidden(), [])
 
+    def calls_of(self, args):
+        """The system calls of the command, in order: (name, arguments). strace must be allowed to trace."""
+        log = os.path.join(self.folder, "strace")
+        self.assertEqual(self.call(*args, before=["strace", "-f", "-o", log]).returncode, 0)
+        with open(log, encoding="utf-8") as f:
+            return re.findall(r"^\d+ +(\w+)\((.*)$", f.read(), re.MULTILINE)
+
+    def fill_everywhere(self, args):
+        """At each call that needs room on the disk there is none: the command says so, and the repository is the old one."""
+        old, pristine, n = self.tree(), self.models + ".pristine", {}
+        shutil.copytree(self.models, pristine)
+        calls = self.calls_of(args)
+        for i, (call, rest) in enumerate(calls):
+            is_output = call == "write" and rest.split(",")[0] in ("1", "2")
+            is_look = call == "openat" and "O_CREAT" not in rest
+            if call not in ("mkdirat", "openat", "write", "fsync", "renameat2") or is_output or is_look:
+                continue
+            shutil.rmtree(self.models)
+            shutil.copytree(pristine, self.models)
+            which = [name for name, _ in calls[:i]].count(call) + 1
+            err = self.fails("No space left on device", *args,
+                             before=["strace", "-f", "-o", "/dev/null", "-e", f"trace={call}", "-e",
+                                     f"inject={call}:error=ENOSPC:when={which}"])
+            self.assertEqual((self.tree(), self.hidden()), (old, []), f"{call} {which}: {err}")
+            n[call] = n.get(call, 0) + 1
+        shutil.rmtree(self.models)
+        os.rename(pristine, self.models)
+        return n
+
+    @unittest.skipUnless(shutil.which("strace"), "strace is not installed")
+    def test_full_disk_at_every_call(self):
+        if self.call("--version", before=["strace", "-f", "-o", "/dev/null"]).returncode:
+            self.skipTest("strace may not trace here")
+        for name in ("new", "m"):  # a model that is new, and another version
+            n = self.fill_everywhere(self.offline("import", FIRST, "--name", name))
+            self.assertEqual(sorted(n), ["fsync", "mkdirat", "openat", "renameat2", "write"])
+            self.assertGreaterEqual(n["fsync"], 4)
+            self.good(*self.offline("import", FIRST, "--name", "m"))
+        n = self.fill_everywhere(self.offline("rollback", "m"))
+        self.assertEqual(n, {"renameat2": 1, "fsync": 1})
+
     def kill_everywhere(self, args, old, new):
         """Kill the command at each of its system calls: the repository is @old or @new."""
         seen, pristine = set(), self.models + ".pristine"
@@ -161,10 +202,7 @@ class Offline(Repository):
             shutil.rmtree(self.models)
             shutil.copytree(pristine, self.models)
 
-        log = os.path.join(self.folder, "strace")
-        self.assertEqual(self.call(*args, before=["strace", "-f", "-o", log]).returncode, 0)
-        with open(log, encoding="utf-8") as f:
-            calls = [m[1] for m in re.finditer(r"^\d+ +(\w+)\(", f.read(), re.MULTILINE)]
+        calls = [name for name, _ in self.calls_of(args)]
         self.assertIn("renameat2", calls)
         for i, call in enumerate(calls):
             begin()
@@ -265,6 +303,16 @@ class Online(Repository):
         self.ask("load", "m")
         self.fails("version 2 of m stays", "--socket", self.socket, "rollback", "m")
         self.assertEqual(self.serving("m")[0][0], "2")
+
+    def test_failed_rollback_of_an_unloaded_model(self):
+        """The daemon tries the version before, turns to an older one, and must be told that the newest is there again."""
+        with open(SECOND, "rb") as f:
+            foreign = self.path("foreign.bpte", f.read().replace(b"XnnpackBackend", b"XnnpockBackend"))
+        for version, file in enumerate((FIRST, foreign, FIRST), 1):
+            os.makedirs(os.path.join(self.models, "m", str(version)))
+            shutil.copy(file, os.path.join(self.models, "m", str(version)))
+        self.fails("version 3 of m stays", "--socket", self.socket, "rollback", "m")
+        self.assertEqual(self.serving("m")[0][0], "3")
 
     def test_without_a_daemon(self):
         before = self.tree()

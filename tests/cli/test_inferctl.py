@@ -702,6 +702,34 @@ class Daemon(Folder):
             self.ask("infer", name, "-i", self.path("in.npy"), "-o", self.path(out))
             np.testing.assert_allclose(np.load(self.path(out)), np.load(self.path("local.npy")), 1e-5, 1e-5)
 
+    def test_backend(self):
+        """A client's order of backends: the first that the program is for."""
+        gelu = os.path.join(SMALL, "gelu_xnnpack.bpte")
+        np.save(self.path("in.npy"), np.zeros((1, 3, 224, 224), dtype="<f4"))
+        self.ask("infer", "--backend", "xnnpack", "net", "-i", self.path("in.npy"))
+        for name in ("net", gelu):
+            result = json.loads(self.ask("bench", "--json", "--requests", "2", "--backend", "acme, xnnpack", name))
+            self.assertEqual(result["backend"], "xnnpack")
+        self.assertEqual(json.loads(self.ask("verify", "--json", "--backend", "npu xnnpack", gelu))["passed"], 1)
+        for command in ("infer", "bench"):
+            self.fails(r"No available backends from requested: \[acme, npu\]\. Available backends: \[.*portable\]",
+                       "--socket", self.socket, command, "--backend", "acme, npu", "net")
+            self.fails("no variant of model 'net' can run on 'portable': .*: it is for xnnpack",
+                       "--socket", self.socket, command, "--backend", "portable", "net")
+        status, out, _ = call("--socket", self.socket, "verify", "--backend", "portable", gelu)
+        self.assertEqual(status, 1)
+        self.assertIn("it is for xnnpack, not 'portable'", out)
+
+    def test_models_names_the_file_that_serves(self):
+        shutil.copy(MODEL, os.path.join(self.models, "net", "1", "z.pte"))
+        name = os.path.basename(MODEL)
+        self.assertRegex(self.ask("models"), rf"(?m)^net .* {re.escape(name)}, z\.pte$")
+        self.ask("load", "net")
+        self.assertRegex(self.ask("models"), rf"(?m)^net .* {re.escape(name)} \(others: z\.pte\)$")
+        os.rename(os.path.join(self.models, "net", "1", "z.pte"), os.path.join(self.models, "net", "1", "a.pte"))
+        self.ask("load", "net")
+        self.assertRegex(self.ask("models"), rf"(?m)^net .* a\.pte \(others: {re.escape(name)}\)$")
+
     def test_numbers(self):
         self.check_numbers(["--socket", self.socket], [])
 

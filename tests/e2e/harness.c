@@ -206,6 +206,30 @@ void e2e_deinit(struct e2e *e)
 	nftw(e->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
+enum inf_status e2e_restart_backend(struct e2e *e, const char *backend)
+{
+	struct inf_request request = { .kind = INF_REQUEST_BACKEND_RESTART, .backend_restart = { backend } };
+	return e2e_raw_call(e->watcher, request).status;
+}
+
+void e2e_expect_index(struct e2e *e, const char *model, const char *model_state, const char *backend, const char *text)
+{
+	struct inf_request request = { .kind = INF_REQUEST_REPOSITORY_INDEX, .repository_index = { "", false } };
+	struct inf_reply reply = e2e_raw_call(e->watcher, request);
+	assert_int_equal(reply.kind, INF_REPLY_REPOSITORY_INDEX);
+	for (size_t i = 0; i < reply.repository_index.n_models; i++) {
+		const struct inf_model_index *found = &reply.repository_index.models[i];
+		if (strcmp(found->name, model) != 0)
+			continue;
+		assert_string_equal(found->state, model_state);
+		assert_string_equal(found->backend, backend);
+		if (text ? !strstr(found->reason, text) : found->reason[0])
+			fail_msg("'%s' does not say '%s'", found->reason, text ? text : "");
+		return;
+	}
+	fail_msg("no model %s", model);
+}
+
 int e2e_count_fds(pid_t pid)
 {
 	char path[64];

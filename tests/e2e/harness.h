@@ -112,6 +112,9 @@ void e2e_check_clean(struct e2e *e);
 /* Through the watcher; the answer's status. */
 enum inf_status e2e_load(struct e2e *e, const char *model);
 enum inf_status e2e_unload(struct e2e *e, const char *model);
+enum inf_status e2e_restart_backend(struct e2e *e, const char *backend);
+/* What the index says of @model: its state and backend; its reason must have @text in it (NULL: there is none). */
+void e2e_expect_index(struct e2e *e, const char *model, const char *model_state, const char *backend, const char *text);
 int e2e_count_fds(pid_t pid);
 
 /* A client that speaks the wire itself. Says Hello unless @is_silent. */

@@ -436,6 +436,7 @@ static void test_group_limits(void **state)
 struct seen {
 	size_t n_clients, n_users;
 	bool has_anna, has_programs; /* hers */
+	bool has_host, has_host_pid; /* of the plug-in */
 };
 
 static struct seen look(struct e2e_raw *raw)
@@ -450,12 +451,21 @@ static struct seen look(struct e2e_raw *raw)
 		seen.has_anna |= s->clients[i].uid == ANNA;
 	for (size_t i = 0; i < s->n_users; i++)
 		seen.has_anna |= s->users[i].uid == ANNA;
-	for (size_t i = 0; i < s->n_hosts; i++)
+	for (size_t i = 0; i < s->n_hosts; i++) {
 		seen.has_anna |= s->hosts[i].own && s->hosts[i].uid == ANNA;
+		if (s->hosts[i].own) {
+			assert_true(s->hosts[i].pid);
+			continue;
+		}
+		seen.has_host = true;
+		seen.has_host_pid = s->hosts[i].pid;
+	}
 	for (size_t i = 0; i < s->n_programs; i++)
 		seen.has_programs |= strcmp(s->programs[i].name, "mine") == 0;
 	return seen;
 }
+
+#define PLUGIN "[backend test]\npath = " PLUGINS "/sync.so\nhost = " HOST "\n"
 
 static void test_status(void **state)
 {
@@ -463,11 +473,12 @@ static void test_status(void **state)
 	struct e2e e;
 	if (!is_root())
 		skip();
-	start(&e, "program_host = " PROGRAM_HOST "\n");
+	start(&e, "program_host = " PROGRAM_HOST "\n" PLUGIN);
 	struct e2e_raw *hers = anna(&e), *his = bob(&e), *also_his = bob(&e), *root = e2e_raw_new(e.socket, false);
 	assert_int_equal(bring(hers, &e).status, INF_OK);
 	struct seen seen = look(his);
 	assert_true(seen.n_clients == 2 && seen.n_users == 1 && !seen.has_anna && !seen.has_programs);
+	assert_true(seen.has_host && !seen.has_host_pid);
 	assert_int_equal(e2e_raw_call(his, statistics).model_statistics.n_model_stats, 0);
 	seen = look(hers);
 	assert_true(seen.n_clients == 1 && seen.has_anna && seen.has_programs);
@@ -476,8 +487,9 @@ static void test_status(void **state)
 	for (size_t i = 0; i < ET_ARRAY_LEN(all); i++) {
 		seen = look(all[i]);
 		assert_true(seen.n_clients == 5 && seen.has_anna && seen.has_programs);
+		assert_true(seen.has_host && seen.has_host_pid);
 	}
-	e2e_reload(&e, "program_host = " PROGRAM_HOST "\nadministrators = 60002\n");
+	e2e_reload(&e, "program_host = " PROGRAM_HOST "\nadministrators = 60002\n" PLUGIN);
 	assert_true(look(his).has_anna);
 	e2e_raw_free(hers);
 	e2e_raw_free(his);

@@ -15,26 +15,6 @@ static bool says_why(const struct inf_server_status *status, const void *arg)
 	return status->n_backends_missing == 1 && strstr(status->backends_missing[0], arg);
 }
 
-/* What the index says of @model: its state and backend; its reason must have @text in it (NULL: there is none). */
-static void expect_index(struct e2e *e, const char *model, const char *model_state, const char *backend,
-	const char *text)
-{
-	struct inf_request request = { .kind = INF_REQUEST_REPOSITORY_INDEX, .repository_index = { "", false } };
-	struct inf_reply reply = e2e_raw_call(e->watcher, request);
-	assert_int_equal(reply.kind, INF_REPLY_REPOSITORY_INDEX);
-	for (size_t i = 0; i < reply.repository_index.n_models; i++) {
-		const struct inf_model_index *found = &reply.repository_index.models[i];
-		if (strcmp(found->name, model) != 0)
-			continue;
-		assert_string_equal(found->state, model_state);
-		assert_string_equal(found->backend, backend);
-		if (text ? !strstr(found->reason, text) : found->reason[0])
-			fail_msg("'%s' does not say '%s'", found->reason, text ? text : "");
-		return;
-	}
-	fail_msg("no model %s", model);
-}
-
 struct index_question {
 	struct e2e *e;
 	const char *model, *text;
@@ -71,7 +51,7 @@ static void test_gives_up(void **state)
 	e2e_until(&e, says_why, "test: failed 2 times: the host process of backend 'test' exited with status 3");
 	/* the index has the reason when the search for another variant has ended */
 	e2e_until(&e, index_says, &(struct index_question){ &e, "exit", "backend 'test' failed 2 times" });
-	expect_index(&e, "exit", "FAILED", "", "backend 'test' failed 2 times");
+	e2e_expect_index(&e, "exit", "FAILED", "", "backend 'test' failed 2 times");
 	assert_true(inferd_method_open(d, &method, "exit", NULL) == -INFERD_BACKEND_CRASHED);
 	assert_non_null(strstr(inferd_error(d), "'inferctl restart test'"));
 	inferd_close(d);
@@ -101,12 +81,6 @@ static bool serves(const struct inf_server_status *status, const void *arg)
 		if (status->programs[i].methods && strcmp(status->programs[i].backend, arg) == 0)
 			return true;
 	return false;
-}
-
-static enum inf_status restart(struct e2e *e, const char *backend)
-{
-	struct inf_request request = { .kind = INF_REQUEST_BACKEND_RESTART, .backend_restart = { backend } };
-	return e2e_raw_call(e->watcher, request).status;
 }
 
 /* The model goes on with its next variant, for the clients that have it open and for new ones; who asked for that very
@@ -139,18 +113,18 @@ static void test_falls(void **state)
 	assert_string_equal(inferd_method_backend(method), "portable");
 	assert_true(e2e_infer(fresh, 3, &rc) == 9 && rc == 0);
 	e2e_until(&e, says_why, "test: failed 2 times: ");
-	expect_index(&e, "m", "READY", "portable", "a.pte: backend 'test' failed 2 times");
+	e2e_expect_index(&e, "m", "READY", "portable", "a.pte: backend 'test' failed 2 times");
 
 	assert_int_equal(unlink(trouble), 0);
-	assert_int_equal(restart(&e, "portable"), INF_NOT_FOUND);
-	assert_int_equal(restart(&e, "xnnpack"), INF_FAILED_PRECONDITION);
-	assert_int_equal(restart(&e, "test"), INF_OK);
+	assert_int_equal(e2e_restart_backend(&e, "portable"), INF_NOT_FOUND);
+	assert_int_equal(e2e_restart_backend(&e, "xnnpack"), INF_FAILED_PRECONDITION);
+	assert_int_equal(e2e_restart_backend(&e, "test"), INF_OK);
 	assert_true(e2e_infer(stays, 4, &rc) == 8 && rc == 0);
 	while (e2e_infer(b, 4, &rc) != 8)
 		assert_int_equal(rc, 0);
 	assert_true(e2e_infer(idle, 4, &rc) == 8 && rc == 0);
 	assert_true(e2e_infer(fresh, 4, &rc) == 8 && rc == 0);
-	expect_index(&e, "m", "READY", "test", "");
+	e2e_expect_index(&e, "m", "READY", "test", "");
 	inferd_close(d);
 	inferd_close(late);
 	e2e_check_clean(&e);
@@ -183,7 +157,7 @@ static void test_moves_after_its_last_request(void **state)
 	assert_int_equal(inferd_infer_async(b, NULL, note_status, &status), 0);
 	e2e_until_runs(&e, d); /* the one before was answered at its deadline, perhaps before its worker had left it */
 	assert_int_equal(unlink(trouble), 0);
-	assert_int_equal(restart(&e, "test"), INF_OK);
+	assert_int_equal(e2e_restart_backend(&e, "test"), INF_OK);
 	do
 		e2e_bind(d, "m", &fresh);
 	while (strcmp(inferd_method_backend(fresh), "test") != 0);
@@ -228,7 +202,7 @@ static void test_falls_by_an_operator(void **state)
 		e2e_infer(bad, 1, &rc);
 	while (!strstr(inferd_error(d), "has failed 2 times"));
 	assert_true(e2e_infer_until_served(b, 5, &rc) == 15 && rc == 0);
-	assert_int_equal(restart(&e, "test"), INF_OK);
+	assert_int_equal(e2e_restart_backend(&e, "test"), INF_OK);
 	while (e2e_infer(b, 5, &rc) != 10)
 		assert_int_equal(rc, 0);
 	inferd_close(d);
@@ -259,7 +233,7 @@ static void test_falls_with_state(void **state)
 	e2e_until(&e, serves, "portable");
 	/* its state is well there: it does not go back */
 	assert_int_equal(unlink(trouble), 0);
-	assert_int_equal(restart(&e, "test"), INF_OK);
+	assert_int_equal(e2e_restart_backend(&e, "test"), INF_OK);
 	assert_true(e2e_infer(b, 1, &rc) == 16 && rc == 0);
 	struct inferd_method *fresh;
 	do {
@@ -425,19 +399,19 @@ static void test_methods_that_cant_run(void **state)
 		"method 'outside' of model 'm' can't be run: m.pte: "
 		"outside: value 0: tensor 'w' lies outside the file, and no data file was given");
 	/* Nothing of it is loaded, but it has not failed: forward would. */
-	expect_index(&e, "m", "UNLOADED", "", "method 'outside' can't be run: m.pte: outside: value 0");
+	e2e_expect_index(&e, "m", "UNLOADED", "", "method 'outside' can't be run: m.pte: outside: value 0");
 	expect_no_method(d, "elsewhere", -INFERD_UNIMPLEMENTED, "Backend 'QnnBackend' is not available");
 	struct inferd_method *method;
 	struct inferd_binding *b = e2e_bind(d, "m", &method);
 	assert_string_equal(inferd_method_backend(method), "portable");
-	expect_index(&e, "m", "READY", "portable", "");
+	e2e_expect_index(&e, "m", "READY", "portable", "");
 	expect_no_method(d, "unknown", -INFERD_UNIMPLEMENTED, "method 'unknown' needs operators that are missing");
 	expect_no_method(d, "outside", -INFERD_FAILED_PRECONDITION, "m.pte: outside: value 0: tensor 'w'");
-	expect_index(&e, "m", "READY", "portable", "outside: value 0: tensor 'w'");
-	expect_index(&e, "m", "READY", "portable", "method 'unknown' can't be run: m.pte: method 'unknown' needs");
+	e2e_expect_index(&e, "m", "READY", "portable", "outside: value 0: tensor 'w'");
+	e2e_expect_index(&e, "m", "READY", "portable", "method 'unknown' can't be run: m.pte: method 'unknown' needs");
 	assert_true(e2e_infer(b, 3, &rc) == 6 && rc == 0);
 	assert_int_equal(e2e_unload(&e, "m"), INF_OK);
-	expect_index(&e, "m", "UNLOADED", "", NULL);
+	e2e_expect_index(&e, "m", "UNLOADED", "", NULL);
 	inferd_close(d);
 	e2e_check_clean(&e);
 	e2e_deinit(&e);
@@ -461,16 +435,16 @@ static void test_unused_is_not_failed(void **state)
 	struct inferd *d = e2e_connect(&e);
 	struct inferd_method *method;
 	e2e_bind(d, "m", NULL);
-	expect_index(&e, "m", "READY", "portable", "a.pte: Backend");
+	e2e_expect_index(&e, "m", "READY", "portable", "a.pte: Backend");
 	inferd_close(d);
 	e2e_until(&e, has_no_programs, NULL);
-	expect_index(&e, "m", "UNLOADED", "", "a.pte: Backend");
+	e2e_expect_index(&e, "m", "UNLOADED", "", "a.pte: Backend");
 	d = e2e_connect(&e);
 	const struct inferd_method_options other = { .struct_size = sizeof other, .backend = "xnnpack" };
 	assert_true(inferd_method_open(d, &method, "m", &other) < 0);
-	expect_index(&e, "m", "UNLOADED", "", "a.pte: Backend");
+	e2e_expect_index(&e, "m", "UNLOADED", "", "a.pte: Backend");
 	assert_true(inferd_method_open(d, &method, "foreign", NULL) < 0);
-	expect_index(&e, "foreign", "FAILED", "", "foreign.pte: Backend");
+	e2e_expect_index(&e, "foreign", "FAILED", "", "foreign.pte: Backend");
 	inferd_close(d);
 	e2e_check_clean(&e);
 	e2e_deinit(&e);
@@ -495,12 +469,12 @@ static void test_asked_first(void **state)
 	struct inferd_binding *b = e2e_bind(d, "m", &method);
 	assert_string_equal(inferd_method_backend(method), "portable");
 	assert_true(e2e_infer(b, 3, &rc) == 9 && rc == 0);
-	expect_index(&e, "m", "READY", "portable", "a.pte: test can't run it here: it is no word");
+	e2e_expect_index(&e, "m", "READY", "portable", "a.pte: test can't run it here: it is no word");
 	assert_int_equal(inferd_method_open(d, &method, "babble", NULL), -INFERD_FAILED_PRECONDITION);
 	assert_non_null(strstr(inferd_error(d), "it is no word"));
 	struct inferd_binding *stale = e2e_bind(d, "stale", NULL);
 	assert_true(e2e_infer(stale, 3, &rc) == 6 && rc == 0);
-	expect_index(&e, "stale", "READY", "test",
+	e2e_expect_index(&e, "stale", "READY", "test",
 		"stale.pte: test compiles it anew: it was made for the engine of last year");
 	for (int i = 0; i < 10; i++)
 		assert_int_equal(inferd_method_open(d, &method, "die", NULL), -INFERD_FAILED_PRECONDITION);

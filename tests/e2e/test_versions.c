@@ -190,6 +190,55 @@ static void test_reload_decides(void **state)
 	e2e_deinit(&e);
 }
 
+/* A variant that is put beside a loaded one, and comes before it, serves when an administrator says so. */
+static void test_better_variant(void **state)
+{
+	struct e2e e;
+	char path[160];
+	e2e_init(&e);
+	e2e_put_program(&e, "m/1/b.pte", e2e_program_double);
+	e2e_start(&e, "");
+	struct inferd *d = e2e_connect(&e);
+	int rc;
+	struct inferd_binding *keeps = e2e_bind(d, "m", NULL);
+	e2e_put_program(&e, "m/1/a.pte", e2e_program_triple);
+	expect_factor(&e, "m", 2);
+	assert_int_equal(e2e_load(&e, "m"), INF_OK);
+	expect_factor(&e, "m", 3);
+	snprintf(path, sizeof(path), "%s/m/1/a.pte", e.models);
+	assert_string_equal(find_entry(&e, "m", "1").file, path);
+	assert_true(e2e_infer(keeps, 2, &rc) == 4 && rc == 0);
+	inferd_close(d);
+	e2e_deinit(&e);
+}
+
+/* What a version consists of besides its programs may be newer, too. */
+static void test_newer_parts(void **state)
+{
+	static const char data[] = "its data (.ptd) on disk is newer than what is loaded; 'inferctl load m' loads that";
+	static const char conf[] = "its model.conf on disk is newer than what is loaded; 'inferctl load m' loads that";
+	static const char *const files[] = { "m/model.conf", "m/1/model.conf" };
+	struct e2e e;
+	e2e_init(&e);
+	e2e_put_program(&e, "m/1/a.pte", e2e_program_double);
+	assert_true(e2e_put_file(&e, "m/1/w.ptd", TEST_MODELS "/data_files/weights.ptd"));
+	e2e_start(&e, "");
+	expect_factor(&e, "m", 2);
+	assert_string_equal(find_entry(&e, "m", "1").note, "");
+	for (int i = 0; i < 4; i++) {
+		if (i < 3) /* new, or another one */
+			put_text(&e, files[i % 2], i < 2 ? "[model]\nwarm_up = 1\n" : "[model]\nwarm_up = 10\n");
+		else
+			assert_true(e2e_put_file(&e, "m/1/x.ptd", TEST_MODELS "/data_files/weights.ptd"));
+		e2e_until(&e, warns, i < 3 ? conf : data); /* without a look at the index, which would find it itself */
+		expect_text(find_entry(&e, "m", "1").note, i < 3 ? conf : data);
+		assert_int_equal(e2e_load(&e, "m"), INF_OK);
+		assert_string_equal(find_entry(&e, "m", "1").note, "");
+	}
+	expect_factor(&e, "m", 2);
+	e2e_deinit(&e);
+}
+
 /* What the model's author says reaches clients; inferd.conf wins; a mistake concerns that model alone. */
 static void test_model_conf(void **state)
 {
@@ -286,6 +335,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_other_inputs),
 		cmocka_unit_test(test_bad_version),
 		cmocka_unit_test(test_reload_decides),
+		cmocka_unit_test(test_better_variant),
+		cmocka_unit_test(test_newer_parts),
 		cmocka_unit_test(test_model_conf),
 		cmocka_unit_test(test_backends),
 		cmocka_unit_test(test_warm_up),

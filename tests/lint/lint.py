@@ -74,9 +74,10 @@ MAY_INCLUDE = {
     # A request's way through the daemon: client -> model -> queue; what comes back comes through tables of events.
     "daemon/base": PLATFORM + ["config", "ipc"],
     "daemon/queue": DAEMON + ["ipc"],
-    "daemon/model": DAEMON + ["ipc", "daemon/queue", "delegates", "delegates/direct", "delegates/plugin/proxy", "delegates/program",
+    "daemon/model/failure": DAEMON,
+    "daemon/model": DAEMON + ["ipc", "daemon/queue", "daemon/model/failure", "delegates", "delegates/direct", "delegates/plugin/proxy", "delegates/program",
                      "runtime/kernels"],
-    "daemon/model/ready": DAEMON + ["daemon/queue", "daemon/model"],
+    "daemon/model/ready": DAEMON + ["daemon/queue", "daemon/model", "daemon/model/failure"],
     "daemon/context.h": DAEMON + ["ipc", "daemon/queue", "daemon/model"],
     "daemon/client": DAEMON + ["ipc", "daemon/queue", "daemon/model", "daemon/context.h", "delegates/plugin/proxy", "runtime/profile"],
     "daemon/loop": DAEMON + ["ipc", "daemon/queue", "daemon/model", "daemon/client", "daemon/context.h"],

@@ -14,6 +14,8 @@
  *     moods        the same for state               stale     scales; probe answers RECOMPILE
  *     scribble     writes to its input              before    writes in front of its output
  *     lazy         scales, but writes nothing if in[0] is 0
+ *     sick         scales, but answers E_ARGUMENT, E_MEMORY, E_LIMIT for in[0] = -1, -2, -3, and else E_DEVICE while
+ *                  the file that `trouble` names is there
  *     lost         answers E_LOST                   buffer    scales through imported buffers (-DBUFFERS)
  * and, where runs are submitted (-DASYNC), also:
  *     twice        ends twice                       never     does not end
@@ -174,7 +176,7 @@ static int is_word(const struct inferd_delegate_payload *payload)
 	static const char *const words[] = { "scale", "named", "state", "sizes", "crash", "exit", "hang", "print",
 		"wild", "cage", "block", "refuse", "die", "twice", "never", "late", "wait", "moody", "moods", "stale",
 		"scribble", "before", "lost", "buffer", "hold", "posthumous", "linger", "early", "ponder", "hoard",
-		"lazy" };
+		"lazy", "sick" };
 	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
 		if (is(payload, words[i]))
 			return 1;
@@ -492,6 +494,17 @@ static void block_on(const float *in)
 		close(fd);
 }
 
+static int be_sick(float first, struct inferd_delegate_message *message)
+{
+	if (first == -1)
+		return refuse(message, INFERD_DELEGATE_E_ARGUMENT, "it takes no negative numbers");
+	if (first == -2)
+		return refuse(message, INFERD_DELEGATE_E_MEMORY, "there is no memory for that number");
+	if (first == -3)
+		return refuse(message, INFERD_DELEGATE_E_LIMIT, "that number is beyond the limit");
+	return is_in_trouble() ? refuse(message, INFERD_DELEGATE_E_DEVICE, "the bus is gone") : INFERD_DELEGATE_OK;
+}
+
 static int run(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
 	const struct inferd_delegate_run *run, struct inferd_delegate_message *message)
 {
@@ -501,6 +514,7 @@ static int run(struct inferd_delegate_model *model, struct inferd_delegate_insta
 		return refuse(message, INFERD_DELEGATE_E_INVALID, "it takes one tensor of floats and gives one");
 	const float *in = args[0]->data;
 	float *out = args[1]->data, plus = 0;
+	int rc;
 	if (strcmp(what, "crash") == 0)
 		raise(SIGSEGV);
 	else if (strcmp(what, "exit") == 0 || (strncmp(what, "mood", 4) == 0 && is_in_trouble()))
@@ -518,6 +532,8 @@ static int run(struct inferd_delegate_model *model, struct inferd_delegate_insta
 		memset((char *)out - 8192, 1, 8192);
 	else if (strcmp(what, "lost") == 0)
 		return refuse(message, INFERD_DELEGATE_E_LOST, "the bus was reset");
+	else if (strcmp(what, "sick") == 0 && (rc = be_sick(in[0], message)))
+		return rc;
 	else if (strcmp(what, "sizes") == 0)
 		args[1]->sizes[0] = 1 << 28;
 	else if (strcmp(what, "block") == 0)
@@ -625,7 +641,7 @@ static void cancel(struct inferd_delegate_model *model, struct inferd_delegate_i
 }
 #endif
 
-/* An operator: out = in * by. */
+/* An operator: out = in * by, for by >= 0. */
 static int kernel_scale(void *self, struct inferd_delegate_arg *const *args, uint32_t n_args,
 	struct inferd_delegate_message *message)
 {
@@ -633,6 +649,8 @@ static int kernel_scale(void *self, struct inferd_delegate_arg *const *args, uin
 	float *out = args[2]->data;
 	if (args[0]->type != 6)
 		return refuse(message, INFERD_DELEGATE_E_INVALID, "plug_scale takes floats");
+	if (args[1]->d < 0)
+		return refuse(message, INFERD_DELEGATE_E_DEVICE, "the bus is gone");
 	for (uint64_t i = 0; i < args[0]->n_bytes / sizeof *in; i++)
 		out[i] = in[i] * (float)args[1]->d;
 	return INFERD_DELEGATE_OK;

@@ -330,12 +330,14 @@ static int rollback(const struct ctl *ctl, const struct deploy *o, const char *n
 	else if (n == 1)
 		ctl_fail("%s has no version before %u", name, newest);
 	else if (check_pin(folder, name) && ctl_repository_roll(&r, name, newest, false)) {
-		if (o->is_offline)
+		if (o->is_offline) {
 			rc = report_offline(ctl, name, "rolled back", newest);
-		else if (load(ctl, name, ""))
+		} else if (load(ctl, name, "")) {
 			rc = report(ctl, name, "rolled back", newest);
-		else if (ctl_repository_roll(&r, name, newest, true))
+		} else if (ctl_repository_roll(&r, name, newest, true)) {
 			ctl_fail("version %u of %s stays", newest, name);
+			load(ctl, name, ""); /* the daemon may have turned to a version still older */
+		}
 	}
 	ctl_repository_close(&r);
 	free(folder);

@@ -258,10 +258,13 @@ bool ctl_repository_add(struct ctl_repository *r, const char *model, unsigned ve
 	snprintf(to, sizeof(to), "%s/%u", model, version);
 	bool is_added = build(r, hidden, inner, files, n_files);
 	/* a new model comes with its folder: nobody sees the model without the version */
-	if (is_added && renameat2(r->fd, is_new ? hidden : inner, r->fd, is_new ? model : to, RENAME_NOREPLACE) < 0)
+	const char *built = is_new ? hidden : inner, *there = is_new ? model : to;
+	if (is_added && renameat2(r->fd, built, r->fd, there, RENAME_NOREPLACE) < 0)
 		is_added = fail(r, to);
-	if (is_added && !(sync_folder(r->fd, model) && sync_folder(r->fd, ".")))
-		fail(r, to); /* it is there, but a power failure may take it away */
+	if (is_added && !(sync_folder(r->fd, model) && sync_folder(r->fd, "."))) {
+		is_added = fail(r, to);
+		renameat2(r->fd, there, r->fd, built, RENAME_NOREPLACE); /* a power failure might take it away later */
+	}
 	remove_all(r->fd, hidden);
 	return is_added;
 }
@@ -284,7 +287,12 @@ bool ctl_repository_roll(struct ctl_repository *r, const char *model, unsigned v
 	char good[NAME_ROOM], rolled[NAME_ROOM];
 	snprintf(good, sizeof(good), "%s/%u", model, version);
 	snprintf(rolled, sizeof(rolled), "%s/%u" ROLLED_BACK, model, version);
-	if (renameat2(r->fd, is_back ? rolled : good, r->fd, is_back ? good : rolled, RENAME_NOREPLACE) < 0)
-		return fail(r, is_back ? rolled : good);
-	return sync_folder(r->fd, model) || fail(r, model);
+	const char *from = is_back ? rolled : good, *to = is_back ? good : rolled;
+	if (renameat2(r->fd, from, r->fd, to, RENAME_NOREPLACE) < 0)
+		return fail(r, from);
+	if (sync_folder(r->fd, model))
+		return true;
+	fail(r, model);
+	renameat2(r->fd, to, r->fd, from, RENAME_NOREPLACE);
+	return false;
 }

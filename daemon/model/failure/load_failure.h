@@ -3,8 +3,8 @@
  *
  * The kind decides what the client is answered and whether the failure is remembered; the sentence beside it says the
  * rest. Any thread. */
-#ifndef DAEMON_MODEL_LOAD_FAILURE_H
-#define DAEMON_MODEL_LOAD_FAILURE_H
+#ifndef DAEMON_MODEL_FAILURE_LOAD_FAILURE_H
+#define DAEMON_MODEL_FAILURE_LOAD_FAILURE_H
 
 #include "runtime/base/status.h"
 
@@ -12,10 +12,10 @@
 
 enum inf_load_failure {
 	INF_LOAD_FAILURE_NONE,
-	INF_LOAD_FAILURE_BROKEN,    /* the program or its backend is at fault */
-	INF_LOAD_FAILURE_MISSING,   /* this daemon lacks an operator, a backend or a feature */
-	INF_LOAD_FAILURE_CRASHED,   /* the process that read or compiled it crashed */
-	INF_LOAD_FAILURE_DOWN,      /* its backend has crashed too often and was given up */
+	INF_LOAD_FAILURE_BROKEN,  /* the program or its backend is at fault */
+	INF_LOAD_FAILURE_MISSING, /* this daemon lacks an operator, a backend or a feature */
+	INF_LOAD_FAILURE_CRASHED, /* the process that read or compiled it crashed */
+	INF_LOAD_FAILURE_DOWN,    /* its backend has crashed too often and was given up, or its runs failed too often */
 	INF_LOAD_FAILURE_NO_MEMORY, /* memory or another resource has run out */
 	INF_N_LOAD_FAILURES,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* File identity: whether two looks at a file saw the same, unchanged file. Any thread. */
-#ifndef DAEMON_MODEL_FILE_ID_H
-#define DAEMON_MODEL_FILE_ID_H
+#ifndef DAEMON_BASE_FILE_ID_H
+#define DAEMON_BASE_FILE_ID_H
 
 #include "runtime/platform/platform.h"
 
@@ -27,5 +27,11 @@ struct inf_data_ids {
 bool inf_data_ids_equal(const struct inf_data_ids *a, const struct inf_data_ids *b);
 /* The sum of their sizes; UINT64_MAX where it overflows. */
 uint64_t inf_data_ids_n_bytes(const struct inf_data_ids *ids);
+
+/* The descriptions of a version: NAME/model.conf and NAME/VERSION/model.conf. All zeros: there is no such file. */
+struct inf_conf_ids {
+	struct inf_file_id of_model, of_version;
+};
+bool inf_conf_ids_equal(const struct inf_conf_ids *a, const struct inf_conf_ids *b);
 
 #endif

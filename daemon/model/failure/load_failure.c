@@ -4,7 +4,7 @@
  * Every status of the runtime is one kind, so that a variant that was refused by its inspection (variant.c), a model
  * whose Plan or instances could not be made (model.c), and an open that has tried them all (open.c) agree on what a
  * client is told and on what is tried again. */
-#include "daemon/model/load_failure.h"
+#include "daemon/model/failure/load_failure.h"
 
 #include "runtime/base/checked.h"
 

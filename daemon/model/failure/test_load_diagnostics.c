@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Load diagnostics: a later one replaces an earlier one, and a model counts as refused when all its methods are. */
-#include "daemon/model/load_diagnostics.h"
+#include "daemon/model/failure/load_diagnostics.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

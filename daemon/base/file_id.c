@@ -3,7 +3,7 @@
  *
  * A file that was rewritten in place within the resolution of its times and kept its size looks unchanged. That is
  * accepted: an administrator says when a replaced model is complete ('inferctl load'). */
-#include "daemon/model/file_id.h"
+#include "daemon/base/file_id.h"
 
 #include "runtime/base/checked.h"
 
@@ -38,4 +38,9 @@ uint64_t inf_data_ids_n_bytes(const struct inf_data_ids *ids)
 	for (uint32_t i = 0; i < ids->n; i++)
 		et_add_up(&n, ids->items[i].n_bytes);
 	return n;
+}
+
+bool inf_conf_ids_equal(const struct inf_conf_ids *a, const struct inf_conf_ids *b)
+{
+	return inf_file_id_equal(&a->of_model, &b->of_model) && inf_file_id_equal(&a->of_version, &b->of_version);
 }

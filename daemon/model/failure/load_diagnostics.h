@@ -3,8 +3,8 @@
  *
  * A version of a model has one diagnostic as a whole, and one for each of its methods that was refused while other
  * methods of the same program may run. Loop thread only. */
-#ifndef DAEMON_MODEL_LOAD_DIAGNOSTICS_H
-#define DAEMON_MODEL_LOAD_DIAGNOSTICS_H
+#ifndef DAEMON_MODEL_FAILURE_LOAD_DIAGNOSTICS_H
+#define DAEMON_MODEL_FAILURE_LOAD_DIAGNOSTICS_H
 
 #include "runtime/base/list.h"
 

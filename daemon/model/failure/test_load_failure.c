@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Load failures: each status of the runtime is one kind, and only a lack of memory and a lost backend are transient. */
-#include "daemon/model/load_failure.h"
+#include "daemon/model/failure/load_failure.h"
 
 #include "runtime/base/checked.h"
 

@@ -3,7 +3,7 @@
  *
  * What must always be true: there is at most one diagnostic for each model, version and method, and a method that
  * has one exists in some program. So clients can't make the daemon keep more than the folder holds. */
-#include "daemon/model/load_diagnostics.h"
+#include "daemon/model/failure/load_diagnostics.h"
 #include "daemon/base/text.h"
 
 #include "runtime/base/checked.h"
