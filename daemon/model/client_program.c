@@ -67,6 +67,13 @@ static const struct et_backend_entry *find_programs(const struct et_registry *re
 	return NULL;
 }
 
+void inf_client_program_limit(const struct et_registry *registry, uint64_t tenant, uint64_t n_bytes)
+{
+	const struct et_backend_entry *programs = find_programs(registry);
+	if (programs)
+		et_plugin_limit_tenant(programs->backend, tenant, n_bytes);
+}
+
 /* Open the @n_bytes of @program as the stand-in that they are said to be. Takes @program over. */
 static enum et_status open_stand_in(struct inf_variant *v, struct client_program *program, size_t n_bytes,
 	uint64_t tenant, struct et_diag *diag)

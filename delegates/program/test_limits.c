@@ -160,7 +160,7 @@ static int with_limit(void *arg)
 		return SKIPPED;
 	int result = do_job(job);
 	if (result == INFERD_DELEGATE_E_LIMIT &&
-		!strstr(message.text, "more memory than the user's limit of")) {
+		!strstr(message.text, "MiB that the process of its user may have now")) {
 		fprintf(stderr, "%s\n", message.text);
 		return INFERD_DELEGATE_E_INTERNAL;
 	}

@@ -93,11 +93,11 @@ int et_engine_threads_new(void *self, uint32_t device, uint32_t n_threads,
 	struct et_diag diag = { "" };
 	struct inferd_delegate_worker_threads *threads = device || !n_threads ? NULL : calloc(1, sizeof *threads);
 	if (!threads)
-		return et_engine_answer(engine,
-			device || !n_threads
-				? et_fail(&diag, ET_E_INVALID_ARGUMENT,
-					  "worker threads of device %u with %u threads do not exist", device, n_threads)
-				: ET_E_MEMORY_ALLOCATION_FAILED,
+		return et_engine_answer(device || !n_threads
+						? et_fail(&diag, ET_E_INVALID_ARGUMENT,
+							  "worker threads of device %u with %u threads do not exist",
+							  device, n_threads)
+						: ET_E_MEMORY_ALLOCATION_FAILED,
 			&diag, message);
 	threads->engine = engine;
 	et_list_init(&threads->uses);
@@ -107,7 +107,7 @@ int et_engine_threads_new(void *self, uint32_t device, uint32_t n_threads,
 		status = take_index(engine, threads, &diag);
 	if (status != ET_OK) {
 		free_sets(threads);
-		return et_engine_answer(engine, status, &diag, message);
+		return et_engine_answer(status, &diag, message);
 	}
 	*ret_threads = threads;
 	return INFERD_DELEGATE_OK;

@@ -241,7 +241,7 @@ static void describe(struct host *host, struct model *model, uint64_t memory, st
 	free(bytes);
 }
 
-void et_hosted_init(struct host *host, const struct et_plugin_init *init, int fd, struct et_plugin_answer *answer)
+static void init_model(struct host *host, const struct et_plugin_init *init, int fd, struct et_plugin_answer *answer)
 {
 	struct inferd_delegate_message message = { .struct_size = sizeof message };
 	struct inferd_delegate_model_info info = { .struct_size = sizeof info };
@@ -292,4 +292,17 @@ void et_hosted_init(struct host *host, const struct et_plugin_init *init, int fd
 	pthread_mutex_lock(&host->lock);
 	et_list_append(&host->models, &model->node);
 	pthread_mutex_unlock(&host->lock);
+}
+
+/* The engine of clients' programs takes all memory that it keeps from et_platform_allocator. */
+void et_hosted_init(struct host *host, const struct et_plugin_init *init, int fd, struct et_plugin_answer *answer)
+{
+	if (host->options.is_strict && init->max_kib)
+		et_platform_limit_heap((uint64_t)init->max_kib << 10);
+	init_model(host, init, fd, answer);
+	if (!et_platform_limit_heap(UINT64_MAX) || !answer->result || init->header.type == ET_PLUGIN_PROBE)
+		return;
+	answer->result = INFERD_DELEGATE_E_LIMIT;
+	snprintf(answer->text, sizeof answer->text,
+		"what is made of it takes more than the %lu KiB that are free for it", (unsigned long)init->max_kib);
 }

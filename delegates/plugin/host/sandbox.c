@@ -450,6 +450,9 @@ unsigned et_sandbox_enter_strict(void)
 
 int et_sandbox_limit_memory(uint64_t n_bytes)
 {
-	const struct rlimit limit = { n_bytes, n_bytes };
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_DATA, &limit) < 0)
+		return -errno;
+	limit.rlim_cur = n_bytes < limit.rlim_max ? n_bytes : limit.rlim_max;
 	return setrlimit(RLIMIT_DATA, &limit) < 0 ? -errno : 0;
 }

@@ -22,9 +22,9 @@ unsigned et_sandbox_enter(const char *cache_dir);
  * or mapped before still works, and so do descriptors that it receives. */
 unsigned et_sandbox_enter_strict(void);
 
-/* Limit the memory of this process for good: all that it can write to and does not share, threads' stacks included
- * (RLIMIT_DATA). Beyond the limit malloc, mmap and new threads fail. Call it before entering the sandbox. 0, or
- * negative errno. */
+/* Limit the memory of this process: all that it can write to and does not share, threads' stacks included
+ * (RLIMIT_DATA). Beyond the limit malloc, mmap and new threads fail. Call it before entering the strict sandbox, which
+ * leaves it to inferd to change the limit later. 0, or negative errno. */
 int et_sandbox_limit_memory(uint64_t n_bytes);
 
 #endif

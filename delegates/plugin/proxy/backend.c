@@ -105,6 +105,15 @@ static enum et_status start_host(struct et_backend *b, struct et_plugin_started 
 	return ET_OK;
 }
 
+void et_plugin_limit_host(struct et_backend *b, uint64_t n_bytes)
+{
+	atomic_store_explicit(&b->memory_limit, n_bytes, memory_order_relaxed);
+	pthread_mutex_lock(&b->lock);
+	if (n_bytes && b->phase == ET_PLUGIN_UP && b->process.is_running && !b->is_ending)
+		et_plugin_process_limit_memory(&b->process, n_bytes);
+	pthread_mutex_unlock(&b->lock);
+}
+
 static enum et_status start_again(struct et_backend *b, struct et_diag *diag)
 {
 	struct et_plugin_started started;
