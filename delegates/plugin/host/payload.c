@@ -7,6 +7,7 @@
  * once: a process can have few descriptors, and inferd counts only those of payloads. */
 #include "delegates/plugin/host/host_internal.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,14 +103,19 @@ static int named_data(void *self, const char *key, const uint8_t **ret_bytes, ui
 
 /* --- models ---------------------------------------------------------------------------------------------- */
 
+/* What is free goes back to the kernel where a user's programs come and go: each is made on a thread of its own, so
+ * the C library would keep some of every one. */
 void et_hosted_model_free(struct model *model)
 {
+	bool is_strict = model->host->options.is_strict;
 	if (model->plugin_model)
 		model->host->table->destroy(model->plugin_model);
 	free_mappings(model->mappings);
 	free(model->pairs);
 	free(model->pair_pointers);
 	free(model);
+	if (is_strict)
+		malloc_trim(0);
 }
 
 bool et_hosted_model_put(struct model *model)
