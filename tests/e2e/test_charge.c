@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Programs whose sizes are hostile: what would take more than there is, is refused before it exists. They come from a
- * client, and are made in the process of that user, and from the repository, and are made in the daemon.
- * The peaks of the daemon and of the user's process stay at what is charged, and a tenth, and SLACK, and twice the file,
- * which is read for a moment.
+ * client, and are made in the process of that user, and from the repository, and are made in the daemon. The peaks of
+ * the daemon and of the user's process stay at what is charged, and a tenth, and SLACK, and twice the file, which is
+ * read for a moment.
  *
  * The programs are a real one with dimensions of its tensors doubled until it does not fit, and one whose arena is
  * large. The daemon's address space is bounded, so that a failure of this test does not take the machine's memory. */
@@ -109,8 +109,8 @@ static int memory_file(const void *bytes, size_t n_bytes)
 	return fd;
 }
 
-/* Compare the peaks of the daemon and, for a client's program, of the user's process with what is charged now. A peak of
- * the process is never forgotten, so the most that was charged counts there. */
+/* Compare the peaks of the daemon and, for a client's program, of the user's process with what is charged now. A peak
+ * of the process is never forgotten, so the most that was charged counts there. */
 static void check_peaks(struct e2e *e, size_t n_bytes, bool is_own, const char *why)
 {
 	struct inf_request status = { .kind = INF_REQUEST_STATUS };
