@@ -121,9 +121,10 @@ enum et_status inf_client_program_open(struct inf_variant *v, const struct inf_v
 	if (!program)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "out of memory");
 	enum et_status status = copy_files(&program->files, v, variants, o, diag);
+	const struct et_plugin_room memory = { o->process_memory, o->user_memory };
 	if (status == ET_OK)
-		status = et_plugin_describe(programs->backend, o->tenant, o->process_memory, &program->files,
-			program->bytes, &n_bytes, diag);
+		status = et_plugin_describe(programs->backend, o->tenant, &memory, &program->files, program->bytes,
+			&n_bytes, diag);
 	if (status != ET_OK) {
 		client_program_free(program);
 		return status == ET_E_BACKEND_CRASHED ? crashed(diag) : status;

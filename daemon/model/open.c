@@ -433,6 +433,7 @@ static void scan_run(struct inf_work *work)
 		.options = &state->options,
 		.tenant = state->tenant,
 		.process_memory = state->process_memory,
+		.user_memory = state->user_memory,
 		.memory_budget = state->memory_budget,
 		.is_stopped = is_in_vain,
 		.arg = state,
@@ -609,6 +610,7 @@ static struct inf_open_state *state_new(struct inf_repository *r, struct inf_ope
 	state->is_uploaded = is_uploaded;
 	state->tenant = open->tenant;
 	state->process_memory = open->process_memory;
+	state->user_memory = open->user_memory;
 	state->whose = open->whose;
 	memcpy(state->data_fds, open->data_fds, sizeof(state->data_fds));
 	state->n_data_fds = open->data.n;

@@ -87,6 +87,7 @@ struct inf_inspect_options {
 	const struct inf_config_model_options *options; /* of the model; NULL: none */
 	uint64_t tenant;                                /* of uploaded files, see et_source */
 	uint64_t process_memory; /* private memory that the tenant's process may have now; 0: any amount */
+	uint64_t user_memory;    /* all memory that the tenant may have, in its process and shared; 0: any amount */
 	uint64_t memory_budget;  /* a program that is larger with its data files is refused; 0: no limit */
 	/* Asked while files are copied; true ends the inspection soon: no variant can be used then. NULL: never. */
 	bool (*is_stopped)(void *arg);

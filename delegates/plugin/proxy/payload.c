@@ -401,14 +401,15 @@ static enum et_status describe(struct et_backend *b, const struct et_client_file
 	return status;
 }
 
-enum et_status et_plugin_describe(struct et_backend *parent, uint64_t tenant, uint64_t memory_limit,
+enum et_status et_plugin_describe(struct et_backend *parent, uint64_t tenant, const struct et_plugin_room *memory,
 	const struct et_client_files *files, uint8_t *room, size_t *ret_n_bytes, struct et_diag *diag)
 {
 	struct et_backend *b;
 	enum et_status status = et_plugin_tenant_take(parent, tenant, &b, diag);
 	if (status)
 		return status;
-	et_plugin_limit_host(b, memory_limit);
+	et_plugin_limit_host(b, memory->n_private);
+	atomic_store_explicit(&b->user_memory, memory->n_all, memory_order_relaxed);
 	status = describe(b, files, room, ret_n_bytes, diag);
 	et_plugin_tenant_put(b);
 	return status;

@@ -25,7 +25,7 @@ struct et_plugin_process {
 
 /* 0 or negative errno. */
 int et_plugin_process_start(struct et_plugin_process *process, const struct et_plugin_config *config);
-/* From now on the process may have @n_bytes of private memory (RLIMIT_DATA). The caller knows that it was not reaped. */
+/* From now on the process may have @n_bytes of private memory (RLIMIT_DATA). It was not reaped yet. */
 void et_plugin_process_limit_memory(const struct et_plugin_process *process, uint64_t n_bytes);
 /* End the host, a process by SIGKILL, and describe in @text how it ended ("was killed by signal 11 (Segmentation
  * fault)"). @is_stuck: do not wait for a thread. False: the host is a thread that has not ended; it is left behind. */
@@ -98,6 +98,8 @@ struct et_backend {
 	uint64_t tenant;                 /* with a parent: the user whose programs run here, plus 1 */
 	bool runs_programs;              /* clients' programs as a whole, by inferd-program-host */
 	_Atomic(uint64_t) memory_limit;  /* of the process, in bytes; 0: none */
+	_Atomic(uint64_t) user_memory;   /* what the user may have, shared memory included, in bytes; 0: any amount */
+	char *cgroup;                    /* of the configured backend for programs: the delegated cgroup; NULL: none */
 	struct et_list_node tenant_node; /* in parent->tenants */
 	pthread_mutex_t tenants_lock;    /* guards these two; taken before a tenant's @lock */
 	struct et_list_node tenants;
