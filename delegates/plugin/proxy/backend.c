@@ -471,9 +471,9 @@ static void find_cgroup(struct et_backend *b)
 	if (b->cgroup)
 		et_logf(b->log, ET_LOG_INFO, "processes of users' programs get cgroups in %s", folder);
 	else
-		et_logf(b->log, rc == -ENOENT ? ET_LOG_DEBUG : ET_LOG_INFO,
-			"no cgroup is delegated (%s): the memory of users' programs is limited by RLIMIT_DATA alone",
-			strerror(rc ? -rc : ENOMEM));
+		et_logf(b->log, ET_LOG_INFO, "%s%s: the memory of users' programs is limited by RLIMIT_DATA alone",
+			rc == -ENOENT ? "systemd has delegated no cgroup" : "the delegated cgroup can't be used: ",
+			rc == -ENOENT ? "" : strerror(rc ? -rc : ENOMEM));
 }
 
 enum et_status et_plugin_open_programs(struct et_backend_entry *ret_entry, const struct et_plugin_config *config,
