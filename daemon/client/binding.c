@@ -252,6 +252,7 @@ bool inf_binding_charge_frame(struct inf_binding *b, char *why, size_t room)
 	uint64_t n = frame_bytes(model);
 	char explained[300];
 	if (inf_quota_charge(b->user, INF_QUOTA_BYTES, n)) {
+		inf_quota_count_program(b->user, n);
 		b->job.frame_charge = INF_FRAME_CHARGED;
 		return true;
 	}
@@ -266,8 +267,10 @@ void inf_binding_discharge_frame(struct inf_binding *b)
 	struct inf_model *model = b->method->model;
 	if (b->job.frame_charge == INF_FRAME_COVERED)
 		atomic_fetch_sub_explicit(&model->n_covered, 1, memory_order_relaxed);
-	else if (b->job.frame_charge == INF_FRAME_CHARGED)
+	else if (b->job.frame_charge == INF_FRAME_CHARGED) {
+		inf_quota_count_program(b->user, -frame_bytes(model));
 		inf_quota_discharge(b->user, INF_QUOTA_BYTES, frame_bytes(model));
+	}
 	b->job.frame_charge = INF_FRAME_FREE;
 }
 

@@ -43,11 +43,13 @@ static uint64_t more(uint64_t n, uint64_t than)
 struct late_charge {
 	struct inf_quota_user *user; /* a reference */
 	uint64_t n_bytes;
+	uint64_t n_program; /* of those: in the process for the user's own programs */
 };
 
 static void discharge_late(void *arg)
 {
 	struct late_charge *charge = arg;
+	inf_quota_count_program(charge->user, -charge->n_program);
 	inf_quota_discharge(charge->user, INF_QUOTA_BYTES, charge->n_bytes);
 	inf_quota_user_unref(charge->user);
 	free(charge);
@@ -69,7 +71,8 @@ bool inf_method_charge_load(struct inf_quota_user *user, struct inf_model *model
 		free(charge);
 		return false;
 	}
-	*charge = (struct late_charge){ user, n_bytes };
+	*charge = (struct late_charge){ user, n_bytes, n_bytes };
+	inf_quota_count_program(user, n_bytes);
 	user->n_refs++;
 	model->gone = discharge_late;
 	model->gone_arg = charge;
@@ -92,7 +95,8 @@ static bool correct_charge(struct inf_model *model, struct inf_refusal *refusal)
 			why);
 	}
 	inf_quota_discharge(charge->user, INF_QUOTA_BYTES, more(charge->n_bytes, n));
-	charge->n_bytes = n;
+	inf_quota_count_program(charge->user, n - charge->n_program);
+	charge->n_bytes = charge->n_program = n;
 	return true;
 }
 
@@ -117,6 +121,8 @@ static bool charge_method(struct inf_method *method, struct inf_refusal *refusal
 			model->model, n_state, why);
 	}
 	method->n_state_bytes = n_state;
+	if (model->is_uploaded)
+		inf_quota_count_program(method->user, n_state);
 	return true;
 }
 
@@ -194,18 +200,21 @@ bool inf_method_begins_long(const struct inf_model *model)
 	return model->info->n_reset_bytes >= LONG || (model->info->is_stateful && model->info->may_leave_unwritten);
 }
 
-/* Free the state of @method, a large one on a helper's thread, and discharge @n_bytes when it is free. */
+/* Free the state of @method, a large one on a helper's thread, and discharge @n_bytes when it is free. A client's own
+ * program never moves, so these are all bytes of its state. */
 static void free_state(struct inf_method *method, uint64_t n_bytes)
 {
+	uint64_t n_program = method->model->is_uploaded ? n_bytes : 0;
 	bool is_small = inf_repository_is_little(method->context->repository, method->n_state_bytes);
 	struct late_charge *charge = is_small ? NULL : malloc(sizeof(*charge));
 	if (charge) {
-		*charge = (struct late_charge){ method->user, n_bytes };
+		*charge = (struct late_charge){ method->user, n_bytes, n_program };
 		method->user->n_refs++;
 		inf_repository_release_async_method(method->context->repository, method->method, method->n_state_bytes,
 			discharge_late, charge);
 	} else {
 		et_method_free(method->method);
+		inf_quota_count_program(method->user, -n_program);
 		inf_quota_discharge(method->user, INF_QUOTA_BYTES, n_bytes);
 	}
 }

@@ -202,13 +202,13 @@ static const char *check_sharing(struct inf_session *s, const struct inf_method_
 	return NULL;
 }
 
-/* The memory that the process for @user's own programs may take: the user's limit on bytes, and what the process takes
- * without any program (the stacks and heaps of its threads). */
-static uint64_t process_memory(const struct inf_quota_user *user)
+/* @n_bytes, and what the process for a user's programs takes without any program (the stacks and heaps of its
+ * threads). */
+static uint64_t with_process(uint64_t n_bytes)
 {
 	const uint64_t n_empty = UINT64_C(256) << 20;
-	uint64_t limit = user->limits[INF_QUOTA_BYTES], n;
-	return __builtin_add_overflow(limit, n_empty, &n) ? 0 : n;
+	uint64_t n;
+	return __builtin_add_overflow(n_bytes, n_empty, &n) ? 0 : n;
 }
 
 void inf_method_request_open(struct inf_session *s, const struct inf_request *r, const int *fds, size_t n_fds)
@@ -253,6 +253,9 @@ void inf_method_request_open(struct inf_session *s, const struct inf_request *r,
 	if (n_fds || (open.beside && open.beside->is_uploaded)) {
 		open.max_bytes = inf_quota_free(s->user, INF_QUOTA_BYTES);
 		open.max_bytes += !open.max_bytes; /* 0 would be any number */
+		/* from now on it may hold what it does, and what the user has free */
+		open.process_memory = with_process(inf_quota_program_room(s->user));
+		open.user_memory = with_process(s->user->limits[INF_QUOTA_BYTES]);
 	}
 	p->n_charged_fds = n_fds;
 	p->wants_backend = m->backend[0];
@@ -266,7 +269,6 @@ void inf_method_request_open(struct inf_session *s, const struct inf_request *r,
 		return;
 	}
 	open.tenant = n_fds ? 1 + (uint64_t)s->user->uid : 0;
-	open.process_memory = process_memory(s->user);
 	p->open = open;
 	inf_pending_ask(p, m->model, m->version, m->method, m->backend, n_fds ? fds[0] : -1, method_opened);
 }

@@ -333,6 +333,23 @@ uint64_t inf_quota_free(const struct inf_quota_user *user, enum inf_quota_kind k
 	return rest < n ? rest : n;
 }
 
+void inf_quota_count_program(struct inf_quota_user *user, uint64_t n)
+{
+	atomic_fetch_add_explicit(&user->n_program_bytes, n, memory_order_relaxed);
+}
+
+uint64_t inf_quota_program_room(const struct inf_quota_user *user)
+{
+	const struct et_list_node *users = &user->quota->users;
+	uint64_t n = inf_quota_free(user, INF_QUOTA_BYTES);
+	for (struct et_list_node *node = users->next; node != users; node = node->next) {
+		const struct inf_quota_user *account = ET_CONTAINER_OF(node, struct inf_quota_user, node);
+		if (account->uid == user->uid)
+			et_add_up(&n, get(&account->n_program_bytes));
+	}
+	return n;
+}
+
 void inf_quota_discharge(struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n)
 {
 	if (is_in_total(kind))

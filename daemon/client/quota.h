@@ -65,6 +65,7 @@ struct inf_quota_user {
 	uint32_t n_surplus_fds;
 	uint64_t limits[INF_N_QUOTAS];
 	_Atomic(uint64_t) used[INF_N_QUOTAS];
+	_Atomic(uint64_t) n_program_bytes;       /* of the used bytes: those in the process for its own programs */
 	struct inf_group groups[INF_QUEUES_MAX]; /* one for each queue, under its lock */
 };
 
@@ -127,9 +128,15 @@ struct inf_quota_user *inf_quota_user_unref(struct inf_quota_user *user);
 
 /* False: that would exceed the limit; nothing is charged. Loop thread. */
 bool inf_quota_charge(struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n);
-/* The opposite. Any thread. */
 /* How much more of it the user may be charged now. */
 uint64_t inf_quota_free(const struct inf_quota_user *user, enum inf_quota_kind kind);
+/* Of the bytes that @user is charged, @n more lie in the process for its own programs, or (it wraps) fewer. Any
+ * thread. */
+void inf_quota_count_program(struct inf_quota_user *user, uint64_t n);
+/* Bytes that the process for the own programs of this uid may hold: those that it holds for the uid's accounts, and
+ * what @user has free. */
+uint64_t inf_quota_program_room(const struct inf_quota_user *user);
+/* The opposite of a charge. Any thread. */
 void inf_quota_discharge(struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n);
 
 /* Several charges at once: all of them, or none and a sentence in @why, of @room bytes. Loop thread. */

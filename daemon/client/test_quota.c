@@ -187,6 +187,39 @@ static void test_share(void **state)
 	inf_quota_deinit(&quota);
 }
 
+/* What the process for a user's programs may hold: what it holds already stays its own, whatever account of the user
+ * pays for it. */
+static void test_program_room(void **state)
+{
+	struct inf_quota quota;
+	inf_quota_init(&quota);
+	inf_quota_configure(&quota, &limits, NULL, 0);
+	struct inf_quota_user *user = inf_quota_take_user(&quota, 7), *manager = inf_quota_take_manager(&quota, 7);
+	struct inf_quota_user *other = inf_quota_take_user(&quota, 8);
+	assert_int_equal(inf_quota_program_room(user), 1000);
+	assert_true(inf_quota_charge(user, INF_QUOTA_BYTES, 700)); /* a region */
+	assert_int_equal(inf_quota_program_room(user), 300);
+	assert_true(inf_quota_charge(user, INF_QUOTA_BYTES, 200)); /* a program */
+	inf_quota_count_program(user, 200);
+	assert_int_equal(inf_quota_program_room(user), 300);
+	assert_true(inf_quota_charge(manager, INF_QUOTA_BYTES, 50));
+	inf_quota_count_program(manager, 50);
+	assert_int_equal(inf_quota_program_room(user), 350);
+	assert_true(inf_quota_charge(other, INF_QUOTA_BYTES, 60));
+	inf_quota_count_program(other, 60);
+	assert_int_equal(inf_quota_program_room(user), 350);
+	inf_quota_count_program(user, (uint64_t)-200);
+	inf_quota_discharge(user, INF_QUOTA_BYTES, 900);
+	inf_quota_discharge(manager, INF_QUOTA_BYTES, 50);
+	inf_quota_count_program(manager, (uint64_t)-50);
+	inf_quota_discharge(other, INF_QUOTA_BYTES, 60);
+	assert_int_equal(inf_quota_program_room(user), 1000);
+	inf_quota_user_unref(user);
+	inf_quota_user_unref(manager);
+	inf_quota_user_unref(other);
+	inf_quota_deinit(&quota);
+}
+
 /* Bytes of all users together have a limit, too, without those set aside for models. */
 static void test_max_bytes(void **state)
 {
@@ -397,6 +430,7 @@ int main(void)
 		cmocka_unit_test(test_users_apart),
 		cmocka_unit_test(test_max_fds),
 		cmocka_unit_test(test_share),
+		cmocka_unit_test(test_program_room),
 		cmocka_unit_test(test_max_bytes),
 		cmocka_unit_test(test_manager),
 		cmocka_unit_test(test_all_at_once),

@@ -67,6 +67,13 @@ static const struct et_backend_entry *find_programs(const struct et_registry *re
 	return NULL;
 }
 
+void inf_client_program_limit(const struct et_registry *registry, uint64_t tenant, uint64_t n_bytes)
+{
+	const struct et_backend_entry *programs = find_programs(registry);
+	if (programs)
+		et_plugin_limit_tenant(programs->backend, tenant, n_bytes);
+}
+
 /* Open the @n_bytes of @program as the stand-in that they are said to be. Takes @program over. */
 static enum et_status open_stand_in(struct inf_variant *v, struct client_program *program, size_t n_bytes,
 	uint64_t tenant, struct et_diag *diag)
@@ -114,9 +121,10 @@ enum et_status inf_client_program_open(struct inf_variant *v, const struct inf_v
 	if (!program)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "out of memory");
 	enum et_status status = copy_files(&program->files, v, variants, o, diag);
+	const struct et_plugin_room memory = { o->process_memory, o->user_memory };
 	if (status == ET_OK)
-		status = et_plugin_describe(programs->backend, o->tenant, o->process_memory, &program->files,
-			program->bytes, &n_bytes, diag);
+		status = et_plugin_describe(programs->backend, o->tenant, &memory, &program->files, program->bytes,
+			&n_bytes, diag);
 	if (status != ET_OK) {
 		client_program_free(program);
 		return status == ET_E_BACKEND_CRASHED ? crashed(diag) : status;

@@ -26,6 +26,7 @@ struct load {
 	struct et_diag diag;
 	struct inf_config_model_options options; /* of the model */
 	uint64_t max_bytes;                      /* that the Plan may take */
+	uint64_t process_memory;                 /* see struct inf_open */
 };
 
 static void load_run(struct inf_work *work)
@@ -33,6 +34,8 @@ static void load_run(struct inf_work *work)
 	struct load *load = ET_CONTAINER_OF(work, struct load, work);
 	struct et_option items[INF_CONFIG_MODEL_OPTIONS_MAX];
 	struct et_options options = inf_model_options(&load->options, items);
+	if (load->model->is_uploaded)
+		inf_client_program_limit(load->repository->o.registry, load->model->tenant, load->process_memory);
 	et_platform_limit_heap(load->max_bytes);
 	load->status = et_plan_new(&load->plan, load->program, load->model->method, load->repository->o.registry,
 		&options, inf_queues_n_plan_workers(load->repository->o.queues), et_platform_allocator(), &load->diag);
@@ -166,6 +169,7 @@ struct inf_model *inf_load_start(struct inf_open_state *state, const struct inf_
 	load->program = et_program_ref(find_program(state, v));
 	load->options = state->options;
 	load->max_bytes = state->max_bytes;
+	load->process_memory = state->process_memory;
 	r->n_busy++;
 	inf_open_post(state, &load->work);
 	return s;

@@ -375,6 +375,7 @@ static void scan_run(struct inf_work *work)
 		.options = &state->options,
 		.tenant = state->tenant,
 		.process_memory = state->process_memory,
+		.user_memory = state->user_memory,
 		.memory_budget = state->memory_budget,
 		.is_stopped = is_in_vain,
 		.arg = state,

@@ -130,6 +130,7 @@ struct inf_open_state *inf_open_state_new(struct inf_repository *r, struct inf_o
 	state->is_uploaded = is_uploaded;
 	state->tenant = open->tenant;
 	state->process_memory = open->process_memory;
+	state->user_memory = open->user_memory;
 	state->whose = open->whose;
 	memcpy(state->data_fds, open->data_fds, sizeof(state->data_fds));
 	state->n_data_fds = open->data.n;

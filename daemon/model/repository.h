@@ -43,7 +43,8 @@ struct inf_open {
 	 * of fd and data_fds. NULL: the daemon itself. */
 	const void *whose;
 	uint64_t tenant;         /* the user who uploaded fd, see et_source; 0 for a model of the folder */
-	uint64_t process_memory; /* of the process for that user's programs, in bytes; 0: any amount */
+	uint64_t process_memory; /* of the process for that user's programs from now on, in bytes; 0: any amount */
+	uint64_t user_memory;    /* of that user, in that process and shared with it; 0: any amount */
 	bool must_scan;          /* look at the model's files and backends even if a READY model matches */
 	/* Of a client's own program: the bytes that its user may still be charged; 0: any number. What is decoded and
 	 * compiled takes no more. */

@@ -32,6 +32,7 @@ struct inf_open_state {
 	bool is_uploaded;           /* a client's own program */
 	uint64_t tenant;            /* the user who uploaded it, see et_source */
 	uint64_t process_memory;    /* of the process for that user's programs */
+	uint64_t user_memory;       /* see inf_open */
 	const void *whose;          /* see inf_open */
 	_Atomic(bool) is_cancelled; /* it ends when its step comes back; a step that has not begun does nothing */
 	bool is_suspended;          /* in a step that runs elsewhere */

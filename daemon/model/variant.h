@@ -91,7 +91,8 @@ struct inf_inspect_options {
 	const char *method;              /* whose payloads the backends inspect; "": the default method */
 	const struct inf_config_model_options *options; /* of the model; NULL: none */
 	uint64_t tenant;                                /* of uploaded files, see et_source */
-	uint64_t process_memory; /* private memory that the tenant's process may have; 0: any amount */
+	uint64_t process_memory; /* private memory that the tenant's process may have now; 0: any amount */
+	uint64_t user_memory;    /* all memory that the tenant may have, in its process and shared; 0: any amount */
 	uint64_t memory_budget;  /* a program that is larger with its data files is refused; 0: no limit */
 	/* Asked while files are copied; true ends the inspection soon: no variant can be used then. NULL: never. */
 	bool (*is_stopped)(void *arg);
@@ -113,6 +114,9 @@ bool inf_has_wanted_backend(const struct et_registry *registry, const char *want
 
 /* The limits for copying one of the files, after others of @n_before bytes together. */
 struct et_platform_copy_limits inf_copy_limits(const struct inf_inspect_options *options, uint64_t n_before);
+/* Limit the private memory of the process for @tenant's programs to @n_bytes from now on (0: any amount), if there is
+ * one. Any thread. */
+void inf_client_program_limit(const struct et_registry *registry, uint64_t tenant, uint64_t n_bytes);
 /* Open the client's program of @variant, with the data files of @variants; all of them are open descriptors. On success
  * @variant->program is a stand-in (delegates/program/stand_in.h). Whether a method of it can run, et_stand_in_info
  * tells.

@@ -82,7 +82,7 @@ struct et_plugin_start {
 	uint32_t n_options, n_option_bytes;
 	uint32_t has_cache;
 	char path[512], cache_dir[512];
-	uint64_t memory_limit; /* private memory that the process may have; 0: no limit */
+	uint64_t memory_limit; /* private memory that the process may have at first; 0: no limit */
 };
 
 struct et_plugin_device {
@@ -119,7 +119,10 @@ struct et_plugin_init {
 	struct et_plugin_header header;
 	uint64_t model; /* its number, inferd's choice */
 	uint64_t n_payload_bytes, n_pair_bytes;
-	uint32_t n_specs, n_options, n_args, zero;
+	uint32_t n_specs, n_options, n_args;
+	/* What is made of a client's program takes at most so many KiB, which its user has free; 0: any number. For
+	 * inferd-program-host. */
+	uint32_t max_kib;
 	uint64_t program; /* a number, the same for all payloads of one program */
 	char method[128];
 };

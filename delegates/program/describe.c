@@ -19,5 +19,5 @@ int et_program_describe(void *self, const struct inferd_delegate_payload *payloa
 		status = et_stand_in_write(program->program, &engine->registry, ret_bytes, ret_n_bytes, &diag);
 		et_engine_program_put(engine, program);
 	}
-	return et_engine_answer(engine, status, &diag, message);
+	return et_engine_answer(status, &diag, message);
 }

@@ -21,17 +21,24 @@
 
 enum { DEFAULT_WORKERS = 64, MAX_OPTIONS = 64 };
 
-int et_engine_answer(const struct engine *engine, enum et_status status, const struct et_diag *diag,
-	struct inferd_delegate_message *message)
+uint64_t et_engine_memory_limit(void)
+{
+	struct rlimit limit;
+	return getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : UINT64_MAX;
+}
+
+int et_engine_answer(enum et_status status, const struct et_diag *diag, struct inferd_delegate_message *message)
 {
 	if (status == ET_E_OPERATOR_MISSING || status == ET_E_BACKEND_MISSING)
 		status = ET_E_NOT_SUPPORTED; /* the interface has no result of its own for them */
 	int result = et_convert_status(status, diag, message);
-	if (result != INFERD_DELEGATE_E_MEMORY || engine->n_limit_bytes == UINT64_MAX)
+	uint64_t n_limit = et_engine_memory_limit();
+	if (result != INFERD_DELEGATE_E_MEMORY || n_limit == UINT64_MAX)
 		return result;
 	snprintf(message->text, sizeof message->text,
-		"the program needs more memory than the user's limit of %llu bytes (%.150s)",
-		(unsigned long long)engine->n_limit_bytes, diag->text[0] ? diag->text : et_status_text(status));
+		"the program needs more memory than the %llu MiB that the process of its user may have now: what the "
+		"user's limit 'bytes' leaves for it, and 256 MiB (%.90s)",
+		(unsigned long long)(n_limit >> 20), diag->text[0] ? diag->text : et_status_text(status));
 	return INFERD_DELEGATE_E_LIMIT;
 }
 
@@ -154,14 +161,11 @@ static int engine_open(const struct inferd_delegate_host *host, void **ret_self,
 	struct inferd_delegate_message *message)
 {
 	struct et_diag diag = { "" };
-	struct rlimit limit;
 	struct engine *engine = calloc(1, sizeof *engine);
 	if (!engine)
 		return INFERD_DELEGATE_E_MEMORY;
 	engine->host = host;
 	engine->log = (struct et_log){ .self = engine, .max_level = ET_LOG_INFO, .write = write_log };
-	engine->n_limit_bytes = getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur
-												       : UINT64_MAX;
 	pthread_mutex_init(&engine->lock, NULL);
 	pthread_mutex_init(&engine->programs_lock, NULL);
 	pthread_cond_init(&engine->changed, NULL);
@@ -177,7 +181,7 @@ static int engine_open(const struct inferd_delegate_host *host, void **ret_self,
 		status = ET_E_MEMORY_ALLOCATION_FAILED;
 	if (status == ET_OK)
 		status = open_delegates(engine, &diag);
-	int result = et_engine_answer(engine, status, &diag, message);
+	int result = et_engine_answer(status, &diag, message);
 	if (result)
 		engine_close(engine);
 	else
@@ -239,7 +243,7 @@ static int engine_probe(void *self, const struct inferd_delegate_payload *payloa
 	}
 	if (status == ET_OK)
 		*ret_readiness = INFERD_DELEGATE_READY;
-	et_engine_answer(engine, status, &diag, message);
+	et_engine_answer(status, &diag, message);
 	return INFERD_DELEGATE_OK;
 }
 
@@ -330,7 +334,7 @@ static int engine_init(void *self, const struct inferd_delegate_payload *payload
 	struct et_diag diag = { "" };
 	struct inferd_delegate_model *model = calloc(1, sizeof *model);
 	if (!model)
-		return et_engine_answer(engine, ET_E_MEMORY_ALLOCATION_FAILED, &diag, message);
+		return et_engine_answer(ET_E_MEMORY_ALLOCATION_FAILED, &diag, message);
 	model->engine = engine;
 	et_list_init(&model->uses);
 	enum et_status status = et_engine_program_get(engine, payload, &model->program, &diag);
@@ -341,7 +345,7 @@ static int engine_init(void *self, const struct inferd_delegate_payload *payload
 		status = make_plan(model, payload, &diag);
 	if (status != ET_OK) {
 		model_free(model);
-		return et_engine_answer(engine, status, &diag, message);
+		return et_engine_answer(status, &diag, message);
 	}
 	tell(model, ret_info);
 	*ret_model = model;

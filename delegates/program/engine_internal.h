@@ -19,7 +19,6 @@ struct engine {
 	const struct et_kernel_table *tables[ET_KERNEL_TABLES_MAX];
 	struct et_backend_entry entries[ENGINE_MAX_BACKENDS];
 	struct et_registry registry;
-	uint64_t n_limit_bytes; /* of this process's memory; UINT64_MAX: none */
 	uint32_t n_workers;
 	pthread_mutex_t lock;                            /* guards what follows, and the lists of struct use */
 	pthread_cond_t changed;                          /* some worker threads are free again */
@@ -82,9 +81,11 @@ struct inferd_delegate_instance {
 	_Atomic(bool) is_called;    /* a call works on the instance */
 };
 
+/* Get how much private memory this process may have now, in bytes: inferd changes it with what the user has free.
+ * UINT64_MAX: any amount. */
+uint64_t et_engine_memory_limit(void);
 /* Convert @status as et_convert_status does, and say which limit was reached when memory ran out. */
-int et_engine_answer(const struct engine *engine, enum et_status status, const struct et_diag *diag,
-	struct inferd_delegate_message *message);
+int et_engine_answer(enum et_status status, const struct et_diag *diag, struct inferd_delegate_message *message);
 
 /* The tag that an input or output has in the stand-in: a string that the program may replace is None there. */
 static inline uint8_t et_engine_kind_of(const struct et_io_info *info, bool is_output)

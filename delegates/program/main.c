@@ -6,12 +6,14 @@
 #include "delegates/program/engine.h"
 #include "runtime/platform/platform.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define OOM_SCORE "500"         /* of 1000, beside the share of memory that it uses */
 enum { STACK_BYTES = 1 << 20 }; /* stacks count for the process's memory limit, used or not */
 
 static bool is_socket(int fd)
@@ -30,6 +32,17 @@ static void set_stack_size(void)
 	pthread_attr_destroy(&attr);
 }
 
+/* If the machine's memory ends, the kernel is to end such a process before inferd, which serves all users. */
+static void offer_to_be_killed(void)
+{
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (write(fd, OOM_SCORE, sizeof OOM_SCORE - 1) < 0)
+		fputs("/proc/self/oom_score_adj can't be written\n", stderr);
+	close(fd);
+}
+
 int main(void)
 {
 	if (!is_socket(ET_PLUGIN_CALLS_FD) || !is_socket(ET_PLUGIN_ASKS_FD)) {
@@ -40,6 +53,7 @@ int main(void)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	et_platform_install_sigbus_guard(); /* clients' memory */
 	set_stack_size();
+	offer_to_be_killed();
 	et_program_warm(); /* reads what the processor can do, which the sandbox forbids afterwards */
 	struct et_serve_options options = {
 		.calls = ET_PLUGIN_CALLS_FD,

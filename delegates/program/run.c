@@ -49,12 +49,12 @@ int et_engine_instance_with(struct inferd_delegate_model *model, struct inferd_d
 	struct et_diag diag = { "" };
 	struct inferd_delegate_instance *instance = calloc(1, sizeof *instance);
 	if (!instance)
-		return et_engine_answer(model->engine, ET_E_MEMORY_ALLOCATION_FAILED, &diag, message);
+		return et_engine_answer(ET_E_MEMORY_ALLOCATION_FAILED, &diag, message);
 	instance->model = model;
 	enum et_status status = instance_make(instance, other ? other->method : NULL, &diag);
 	if (status != ET_OK) {
 		et_engine_instance_free(instance);
-		return et_engine_answer(model->engine, status, &diag, message);
+		return et_engine_answer(status, &diag, message);
 	}
 	*ret_instance = instance;
 	return INFERD_DELEGATE_OK;
@@ -333,7 +333,7 @@ static int execute(struct inferd_delegate_instance *instance, const struct infer
 	if (instance->is_under_way)
 		end_run(instance);
 	instance->profile = et_profile_free(instance->profile);
-	return et_engine_answer(model->engine, status, &diag, message);
+	return et_engine_answer(status, &diag, message);
 }
 
 int et_engine_execute(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,

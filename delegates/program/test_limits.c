@@ -14,9 +14,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -153,7 +155,7 @@ static bool is_enforced(void)
 /* @result, but E_INTERNAL if it is the limit and the message does not say so. */
 static int with_reason(int result)
 {
-	if (result != INFERD_DELEGATE_E_LIMIT || strstr(message.text, "more memory than the user's limit of"))
+	if (result != INFERD_DELEGATE_E_LIMIT || strstr(message.text, "MiB that the process of its user may have now"))
 		return result;
 	fprintf(stderr, "%s\n", message.text);
 	return INFERD_DELEGATE_E_INTERNAL;
@@ -275,6 +277,30 @@ static bool is_refused(long result)
 	return result < 0 && (errno == EPERM || errno == EACCES);
 }
 
+/* Memory that RLIMIT_DATA does not count. */
+static int try_uncounted(void)
+{
+	static const int flags[] = { MAP_SHARED | MAP_ANONYMOUS, MAP_SHARED_VALIDATE | MAP_ANONYMOUS,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN };
+	unsigned long ring = 0;
+	int pair[2];
+	for (int i = 0; i < 3; i++)
+		if (mmap(NULL, 4096, PROT_READ | PROT_WRITE, flags[i], -1, 0) != MAP_FAILED || errno != EPERM)
+			return 20 + i;
+	void *counted = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (counted == MAP_FAILED || munmap(counted, 4096) < 0)
+		return 23;
+	if (!is_refused(pipe(pair)))
+		return 24;
+	if (!is_refused(syscall(SYS_io_setup, 1, &ring)))
+		return 25;
+	if (!is_refused(syscall(SYS_memfd_create, "x", 0)))
+		return 26;
+	if (!is_refused(syscall(SYS_shmget, IPC_PRIVATE, 4096, 0600)))
+		return 27;
+	return 0;
+}
+
 /* Calls that the strict sandbox must refuse; the number of the first that it does not. */
 static int try_forbidden(void)
 {
@@ -304,7 +330,7 @@ static int try_forbidden(void)
 		return 11;
 	if (!is_refused(fork()))
 		return 12;
-	return 0;
+	return try_uncounted();
 }
 
 static int in_sandbox(void *arg)

@@ -54,7 +54,7 @@ static enum et_status make_sets(struct inferd_delegate_worker_threads *threads, 
 		if (status != ET_OK) {
 			threads->sets[i] = NULL;
 			/* the stacks of threads count for the process's memory limit */
-			bool is_limited = threads->engine->n_limit_bytes != UINT64_MAX;
+			bool is_limited = et_engine_memory_limit() != UINT64_MAX;
 			return status == ET_E_OUT_OF_RESOURCES && is_limited ? ET_E_MEMORY_ALLOCATION_FAILED : status;
 		}
 		if (!threads->compute && entry->ops->threads_compute)
@@ -70,11 +70,11 @@ int et_engine_threads_new(void *self, uint32_t device, uint32_t n_threads,
 	struct et_diag diag = { "" };
 	struct inferd_delegate_worker_threads *threads = device || !n_threads ? NULL : calloc(1, sizeof *threads);
 	if (!threads)
-		return et_engine_answer(engine,
-			device || !n_threads
-				? et_fail(&diag, ET_E_INVALID_ARGUMENT,
-					  "worker threads of device %u with %u threads do not exist", device, n_threads)
-				: ET_E_MEMORY_ALLOCATION_FAILED,
+		return et_engine_answer(device || !n_threads
+						? et_fail(&diag, ET_E_INVALID_ARGUMENT,
+							  "worker threads of device %u with %u threads do not exist",
+							  device, n_threads)
+						: ET_E_MEMORY_ALLOCATION_FAILED,
 			&diag, message);
 	threads->engine = engine;
 	et_list_init(&threads->uses);
@@ -84,7 +84,7 @@ int et_engine_threads_new(void *self, uint32_t device, uint32_t n_threads,
 		status = take_index(engine, threads, &diag);
 	if (status != ET_OK) {
 		free_sets(threads);
-		return et_engine_answer(engine, status, &diag, message);
+		return et_engine_answer(status, &diag, message);
 	}
 	*ret_threads = threads;
 	return INFERD_DELEGATE_OK;

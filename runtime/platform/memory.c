@@ -27,6 +27,11 @@ bool et_platform_limit_heap(uint64_t n_bytes)
 	return was;
 }
 
+uint64_t et_platform_heap_left(void)
+{
+	return is_limited ? n_left : UINT64_MAX;
+}
+
 static bool may_alloc(size_t n_bytes)
 {
 	if (!is_limited)

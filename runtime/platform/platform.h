@@ -15,6 +15,8 @@ const struct et_allocator *et_platform_allocator(void);
 /* The calling thread gets from now on at most @n_bytes from et_platform_allocator, beyond what it frees; UINT64_MAX:
  * any number. Returns whether the limit before has refused anything. */
 bool et_platform_limit_heap(uint64_t n_bytes);
+/* What the calling thread may still get; UINT64_MAX: any number. */
+uint64_t et_platform_heap_left(void);
 /* Whole pages from the kernel, zeroed, followed by a readable guard page. Freed pages go back to the kernel at once. */
 const struct et_allocator *et_platform_page_allocator(void);
 

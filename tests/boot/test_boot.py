@@ -128,6 +128,8 @@ def computes_exactly_in_the_sandbox(_):
     call("inferctl", "bench", MODEL, "-n", "20", "-c", "2", user="app")
     # Memory that everybody may pass to the daemon, and a program of the user's own in a process of the user's.
     check("1 passed, 0 failed, 0 skipped" in call("inferctl", "verify", BUNDLED, user="app"), "a user's own program does not run")
+    # The process says when it cannot lower its priority.
+    check("usual priority" not in call("journalctl", "-u", "inferd.service"), "a user's own program is made at the usual priority")
     # A tool that is killed for a denied call would be in the journal.
     check("SIGSYS" not in call("journalctl", "-u", "inferd.service"), "a system call killed the daemon")
 
@@ -205,6 +207,8 @@ def is_sandboxed(_):
     check(set(seen["devices"]) <= {"null", "zero", "full", "random", "urandom", "tty"}, f"devices: {seen['devices']}")
     # No namespace is allowed. A container that was started in a chroot, as here, could make none in any case.
     check(show("RestrictNamespaces") == "yes", f"namespaces: {show('RestrictNamespaces')}")
+    denied = {what: seen[what] for what in ("low priority", "pages present") if seen[what] != "done"}
+    check(not denied, f"the daemon or a program's process needs these: {denied}")
     check(seen["write cache"] == "done", "the cache is not writable, so this probe proves nothing")
 
 

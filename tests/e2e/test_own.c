@@ -80,6 +80,18 @@ static pid_t process(void)
 	return pid;
 }
 
+static int oom_score_of(pid_t pid)
+{
+	char path[64];
+	int score = 0;
+	snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)pid);
+	FILE *file = fopen(path, "re");
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "%d", &score), 1);
+	fclose(file);
+	return score;
+}
+
 static void ignore(struct inferd_binding *b, int status, void *userdata)
 {
 }
@@ -101,6 +113,7 @@ static void test_one_process(void **state)
 	struct inferd_binding *own = bind_own(d, e2e_program_triple), *other = bind_own(d, e2e_program_double);
 	pid_t pid = process();
 	assert_int_not_equal(pid, 0);
+	assert_int_equal(oom_score_of(pid), 500); /* the kernel ends it before the daemon */
 	for (int i = 0; i < 100; i++) {
 		assert_true(e2e_infer(own, (float)i, &rc) == 3 * (float)i && rc == 0);
 		assert_true(e2e_infer(other, (float)i, &rc) == 2 * (float)i && rc == 0);

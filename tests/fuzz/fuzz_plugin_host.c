@@ -265,6 +265,11 @@ int et_plugin_process_start(struct et_plugin_process *process, const struct et_p
 	return 0;
 }
 
+/* Its hosts are threads, as they are with isolation = thread. */
+void et_plugin_process_limit_memory(const struct et_plugin_process *process, uint64_t n_bytes)
+{
+}
+
 bool et_plugin_process_end(struct et_plugin_process *process, bool is_stuck, char *text, size_t room)
 {
 	if (process->calls >= 0)

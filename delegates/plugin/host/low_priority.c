@@ -8,6 +8,9 @@
  * A thread that has lowered its priority may not raise it again, so each program gets a thread of its own. */
 #include "delegates/plugin/host/host_internal.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 
 enum { NICE = 10 };
@@ -19,10 +22,23 @@ struct making {
 	struct et_plugin_answer *answer;
 };
 
+/* Once for a process: it is denied for good. */
+static void say_denied(struct host *host, int error)
+{
+	static atomic_flag is_said = ATOMIC_FLAG_INIT;
+	char text[160];
+	if (atomic_flag_test_and_set(&is_said))
+		return;
+	snprintf(text, sizeof text, "clients' programs are made at the usual priority, not a low one: setpriority: %s",
+		strerror(error));
+	et_hosted_log(host, ET_LOG_WARNING, text);
+}
+
 static void *make(void *arg)
 {
 	const struct making *making = arg;
-	setpriority(PRIO_PROCESS, 0, NICE);
+	if (setpriority(PRIO_PROCESS, 0, NICE) < 0)
+		say_denied(making->host, errno);
 	et_hosted_init(making->host, making->init, making->fd, making->answer);
 	return NULL;
 }

@@ -7,6 +7,7 @@
  * once: a process can have few descriptors, and inferd counts only those of payloads. */
 #include "delegates/plugin/host/host_internal.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,14 +103,19 @@ static int named_data(void *self, const char *key, const uint8_t **ret_bytes, ui
 
 /* --- models ---------------------------------------------------------------------------------------------- */
 
+/* What is free goes back to the kernel where a user's programs come and go: each is made on a thread of its own, so
+ * the C library would keep some of every one. */
 void et_hosted_model_free(struct model *model)
 {
+	bool is_strict = model->host->options.is_strict;
 	if (model->plugin_model)
 		model->host->table->destroy(model->plugin_model);
 	free_mappings(model->mappings);
 	free(model->pairs);
 	free(model->pair_pointers);
 	free(model);
+	if (is_strict)
+		malloc_trim(0);
 }
 
 bool et_hosted_model_put(struct model *model)
@@ -241,7 +247,7 @@ static void describe(struct host *host, struct model *model, uint64_t memory, st
 	free(bytes);
 }
 
-void et_hosted_init(struct host *host, const struct et_plugin_init *init, int fd, struct et_plugin_answer *answer)
+static void init_model(struct host *host, const struct et_plugin_init *init, int fd, struct et_plugin_answer *answer)
 {
 	struct inferd_delegate_message message = { .struct_size = sizeof message };
 	struct inferd_delegate_model_info info = { .struct_size = sizeof info };
@@ -292,4 +298,17 @@ void et_hosted_init(struct host *host, const struct et_plugin_init *init, int fd
 	pthread_mutex_lock(&host->lock);
 	et_list_append(&host->models, &model->node);
 	pthread_mutex_unlock(&host->lock);
+}
+
+/* The engine of clients' programs takes all memory that it keeps from et_platform_allocator. */
+void et_hosted_init(struct host *host, const struct et_plugin_init *init, int fd, struct et_plugin_answer *answer)
+{
+	if (host->options.is_strict && init->max_kib)
+		et_platform_limit_heap((uint64_t)init->max_kib << 10);
+	init_model(host, init, fd, answer);
+	if (!et_platform_limit_heap(UINT64_MAX) || !answer->result || init->header.type == ET_PLUGIN_PROBE)
+		return;
+	answer->result = INFERD_DELEGATE_E_LIMIT;
+	snprintf(answer->text, sizeof answer->text,
+		"what is made of it takes more than the %lu KiB that are free for it", (unsigned long)init->max_kib);
 }

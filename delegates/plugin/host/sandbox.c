@@ -226,6 +226,8 @@ static const uint32_t denied_strictly[] = {
 	SYS_chown,
 	SYS_lchown,
 	SYS_readlink,
+	SYS_pipe,
+	SYS_inotify_init,
 #endif
 	SYS_openat,
 	437 /* openat2 */,
@@ -257,6 +259,8 @@ static const uint32_t denied_strictly[] = {
 	SYS_mq_open,
 	SYS_socketpair,
 	SYS_pipe2,
+	SYS_io_setup,
+	453 /* map_shadow_stack */,
 	/* devices, limits, code */
 	SYS_ioctl,
 	SYS_setrlimit,
@@ -319,7 +323,7 @@ static uint32_t high_half_of(unsigned arg)
 static int filter_calls(bool is_strict)
 {
 	enum { N_HEAD = 4, N_CLONE = 7, N_DENIED = N_ITEMS(denied), N_STRICT = N_ITEMS(denied_strictly) };
-	struct sock_filter code[N_HEAD + N_CLONE + 2 * (N_DENIED + N_STRICT) + 5 * N_ITEMS(protecting) + 7 +
+	struct sock_filter code[N_HEAD + N_CLONE + 2 * (N_DENIED + N_STRICT) + 5 * N_ITEMS(protecting) + 14 +
 				8 * N_ITEMS(process_calls) + 5 * N_ITEMS(signal_commands) + 3];
 	size_t n = 0;
 	const uint32_t number = offsetof(struct seccomp_data, nr), machine = offsetof(struct seccomp_data, arch);
@@ -343,6 +347,15 @@ static int filter_calls(bool is_strict)
 	for (size_t i = 0; i < N_STRICT && is_strict; i++) {
 		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, denied_strictly[i], 0, 1));
 		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+	}
+	if (is_strict) { /* no memory that RLIMIT_DATA does not count: shared without a file, or a growing stack */
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 6));
+		EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low_half_of(3)));
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_GROWSDOWN, 2, 0));
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_SHARED, 0, 2)); /* also in MAP_SHARED_VALIDATE */
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_ANONYMOUS, 0, 1));
+		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+		EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, number));
 	}
 	for (size_t i = 0; i < N_ITEMS(protecting) && is_strict; i++) {
 		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, protecting[i], 0, 4));
@@ -437,6 +450,9 @@ unsigned et_sandbox_enter_strict(void)
 
 int et_sandbox_limit_memory(uint64_t n_bytes)
 {
-	const struct rlimit limit = { n_bytes, n_bytes };
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_DATA, &limit) < 0)
+		return -errno;
+	limit.rlim_cur = n_bytes < limit.rlim_max ? n_bytes : limit.rlim_max;
 	return setrlimit(RLIMIT_DATA, &limit) < 0 ? -errno : 0;
 }

@@ -18,12 +18,13 @@ unsigned et_sandbox_enter(const char *cache_dir);
 
 /* The same, tighter, for a process that has opened and loaded all that it needs: it can't open any file (regular file,
  * device, or kernel information), make memory files or shared memory, ask devices (ioctl), map anything as code, or
- * raise or lower a limit. What was opened or mapped before still works, and so do descriptors that it receives. */
+ * raise or lower a limit. It can't get memory that the limit of et_sandbox_limit_memory does not count. What was opened
+ * or mapped before still works, and so do descriptors that it receives. */
 unsigned et_sandbox_enter_strict(void);
 
-/* Limit the memory of this process for good: all that it can write to and does not share, threads' stacks included
- * (RLIMIT_DATA). Beyond the limit malloc, mmap and new threads fail. Call it before entering the sandbox. 0, or
- * negative errno. */
+/* Limit the memory of this process: all that it can write to and does not share, threads' stacks included
+ * (RLIMIT_DATA). Beyond the limit malloc, mmap and new threads fail. Call it before entering the strict sandbox, which
+ * leaves it to inferd to change the limit later. 0, or negative errno. */
 int et_sandbox_limit_memory(uint64_t n_bytes);
 
 #endif

@@ -3,14 +3,17 @@
  *
  * The call that needs a host starts it, one start at a time, if the restart policy allows it (restart.c). The
  * watcher ends it. What the first host said of the plug-in (facts) must be true of every later one. */
+#include "delegates/plugin/proxy/cgroup.h"
 #include "delegates/plugin/proxy/proxy_internal.h"
 
 #include "delegates/convert.h"
 #include "delegates/plugin/host/sandbox.h"
 #include "runtime/base/checked.h"
+#include "runtime/platform/cgroup.h"
 #include "runtime/platform/platform.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,6 +64,19 @@ static enum et_status cannot_start(const char *path, int rc, struct et_diag *dia
 	return et_fail(diag, ET_E_NOT_FOUND, "can't start %.200s: %s", path, strerror(-rc));
 }
 
+/* The new host waits for START, so it has only one thread. */
+static void enter_cgroup(struct et_backend *b, pid_t pid)
+{
+	const char *folder = b->parent ? b->parent->cgroup : NULL;
+	int rc = folder ? et_plugin_cgroup_enter(folder, b->tenant - 1, pid,
+				  atomic_load_explicit(&b->user_memory, memory_order_relaxed))
+			: 0;
+	if (rc < 0)
+		et_logf(b->log, ET_LOG_WARNING,
+			"%s: its process gets no cgroup (%s); its memory is limited by RLIMIT_DATA alone", b->ops.name,
+			strerror(-rc));
+}
+
 /* Called with `starting` held. */
 static enum et_status start_host(struct et_backend *b, struct et_plugin_started *started, struct et_diag *diag)
 {
@@ -81,6 +97,7 @@ static enum et_status start_host(struct et_backend *b, struct et_plugin_started 
 		free(start);
 		return cannot_start(b->config.host_path, rc, diag);
 	}
+	enter_cgroup(b, process.pid);
 	pthread_mutex_lock(&b->lock);
 	b->process = process;
 	b->n_starts++;
@@ -103,6 +120,15 @@ static enum et_status start_host(struct et_backend *b, struct et_plugin_started 
 		b->phase = ET_PLUGIN_UP;
 	pthread_mutex_unlock(&b->lock);
 	return ET_OK;
+}
+
+void et_plugin_limit_host(struct et_backend *b, uint64_t n_bytes)
+{
+	atomic_store_explicit(&b->memory_limit, n_bytes, memory_order_relaxed);
+	pthread_mutex_lock(&b->lock);
+	if (n_bytes && b->phase == ET_PLUGIN_UP && b->process.is_running && !b->is_ending)
+		et_plugin_process_limit_memory(&b->process, n_bytes);
+	pthread_mutex_unlock(&b->lock);
 }
 
 static enum et_status start_again(struct et_backend *b, struct et_diag *diag)
@@ -243,6 +269,7 @@ static void backend_free(struct et_backend *b)
 	if (b->wake >= 0)
 		close(b->wake);
 	free(b->backlog);
+	free(b->cgroup);
 	free(b->shared);
 	free(b->packet);
 	free(b->asks_packet);
@@ -435,6 +462,20 @@ enum et_status et_plugin_open(struct et_backend_entry *ret_entry, const struct e
 	return ET_OK;
 }
 
+static void find_cgroup(struct et_backend *b)
+{
+	char folder[PATH_MAX];
+	int rc = et_plugin_cgroup_find(ET_PLATFORM_CGROUP_MEMBERSHIP, ET_PLATFORM_CGROUP_ROOT, folder, sizeof folder);
+	if (rc == 0)
+		b->cgroup = strdup(folder);
+	if (b->cgroup)
+		et_logf(b->log, ET_LOG_INFO, "processes of users' programs get cgroups in %s", folder);
+	else
+		et_logf(b->log, ET_LOG_INFO, "%s%s: the memory of users' programs is limited by RLIMIT_DATA alone",
+			rc == -ENOENT ? "systemd has delegated no cgroup" : "the delegated cgroup can't be used: ",
+			rc == -ENOENT ? "" : strerror(rc ? -rc : ENOMEM));
+}
+
 enum et_status et_plugin_open_programs(struct et_backend_entry *ret_entry, const struct et_plugin_config *config,
 	const struct et_log *log, struct et_diag *diag)
 {
@@ -451,6 +492,7 @@ enum et_status et_plugin_open_programs(struct et_backend_entry *ret_entry, const
 	};
 	take_facts(b);
 	b->runs_programs = b->ops.runs_programs = true;
+	find_cgroup(b);
 	*ret_entry = (struct et_backend_entry){ &b->ops, b };
 	return ET_OK;
 }

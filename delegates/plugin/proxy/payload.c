@@ -104,10 +104,20 @@ static enum et_status pack(const struct et_payload *payload, struct et_plugin_in
 	return ET_OK;
 }
 
+/* This thread may use as much memory as is free for the program; so may the host instead of it. */
+static uint32_t free_kib(void)
+{
+	uint64_t n_kib = et_platform_heap_left() >> 10;
+	if (n_kib > UINT32_MAX)
+		return 0;
+	return n_kib ? (uint32_t)n_kib : 1;
+}
+
 static struct et_plugin_init program_packet(const struct et_client_files *files)
 {
 	return (struct et_plugin_init){ .header = { ET_PLUGIN_INIT, sizeof(struct et_plugin_init), 0 },
-		.n_payload_bytes = files->items[0].n_bytes };
+		.n_payload_bytes = files->items[0].n_bytes,
+		.max_kib = free_kib() };
 }
 
 /* The payload is the client's program as a whole, which the host maps where it is. */
@@ -391,14 +401,15 @@ static enum et_status describe(struct et_backend *b, const struct et_client_file
 	return status;
 }
 
-enum et_status et_plugin_describe(struct et_backend *parent, uint64_t tenant, uint64_t memory_limit,
+enum et_status et_plugin_describe(struct et_backend *parent, uint64_t tenant, const struct et_plugin_room *memory,
 	const struct et_client_files *files, uint8_t *room, size_t *ret_n_bytes, struct et_diag *diag)
 {
 	struct et_backend *b;
 	enum et_status status = et_plugin_tenant_take(parent, tenant, &b, diag);
 	if (status)
 		return status;
-	atomic_store_explicit(&b->memory_limit, memory_limit, memory_order_relaxed);
+	et_plugin_limit_host(b, memory->n_private);
+	atomic_store_explicit(&b->user_memory, memory->n_all, memory_order_relaxed);
 	status = describe(b, files, room, ret_n_bytes, diag);
 	et_plugin_tenant_put(b);
 	return status;

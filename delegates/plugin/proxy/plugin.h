@@ -62,15 +62,25 @@ enum et_status et_plugin_open(struct et_backend_entry *ret_entry, const struct e
  * tenant, started when it is first needed. @config: with host_path, without path and cache_dir. As et_plugin_open. */
 enum et_status et_plugin_open_programs(struct et_backend_entry *ret_entry, const struct et_plugin_config *config,
 	const struct et_log *log, struct et_diag *diag);
-/* Have @tenant's process, which may have @memory_limit bytes of private memory (0: any amount) if it is started for
- * this, describe the program in @files: a small program of the same methods, whose one delegate is this
- * backend (delegates/program/stand_in.h). At most ET_PLUGIN_MAX_DESCRIPTION bytes are written into @room, and
- * *ret_n_bytes tells how many. The bytes are as little to be trusted as the program. Any thread; waits for the process.
- * Answers: what the runtime answers for the program, with the reason in @diag; ET_E_BACKEND_DOWN (the process can't be
- * started now); ET_E_BACKEND_CRASHED. */
+/* How much memory a tenant's process may have, in bytes; 0: any amount. */
+struct et_plugin_room {
+	uint64_t n_private; /* RLIMIT_DATA from now on */
+	uint64_t n_all;     /* shared memory included; for the cgroup of the next process */
+};
+/* Have @tenant's process, which may have @memory, describe the program in @files: a small program of the same
+ * methods, whose one delegate is this backend (delegates/program/stand_in.h). What the process and this call make
+ * takes at most what et_platform_limit_heap left to the thread; the same holds when the stand-in's payload is
+ * compiled. At most ET_PLUGIN_MAX_DESCRIPTION bytes are written into @room, and *ret_n_bytes tells how many. The
+ * bytes are as little to be trusted as the program. Any thread; waits for the process. Answers: what the runtime
+ * answers for the program, with the reason in @diag; ET_E_BACKEND_DOWN (the process can't be started now);
+ * ET_E_BACKEND_CRASHED. */
 enum { ET_PLUGIN_MAX_DESCRIPTION = 1 << 20 };
-enum et_status et_plugin_describe(struct et_backend *backend, uint64_t tenant, uint64_t memory_limit,
+enum et_status et_plugin_describe(struct et_backend *backend, uint64_t tenant, const struct et_plugin_room *memory,
 	const struct et_client_files *files, uint8_t *room, size_t *ret_n_bytes, struct et_diag *diag);
+
+/* Limit the private memory of @tenant's process to @n_bytes from now on (0: any amount). Nothing happens if there is
+ * none. Any thread. */
+void et_plugin_limit_tenant(struct et_backend *backend, uint64_t tenant, uint64_t n_bytes);
 
 /* The kernels that the plug-in brings along; NULL: none. They live as long as the backend. */
 const struct et_kernel_table *et_plugin_kernels(struct et_backend *backend);

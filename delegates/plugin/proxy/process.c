@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -106,6 +107,17 @@ int et_plugin_process_start(struct et_plugin_process *process, const struct et_p
 	process->calls = calls[0];
 	process->asks = asks[0];
 	return 0;
+}
+
+void et_plugin_process_limit_memory(const struct et_plugin_process *process, uint64_t n_bytes)
+{
+#ifndef INF_SANITIZED /* as in host/serve.c */
+	struct rlimit limit;
+	if (process->pid <= 0 || prlimit(process->pid, RLIMIT_DATA, NULL, &limit) < 0)
+		return;
+	limit.rlim_cur = n_bytes < limit.rlim_max ? n_bytes : limit.rlim_max;
+	prlimit(process->pid, RLIMIT_DATA, &limit, NULL);
+#endif
 }
 
 static void describe(int status, char *text, size_t room)

@@ -25,6 +25,8 @@ struct et_plugin_process {
 
 /* 0 or negative errno. */
 int et_plugin_process_start(struct et_plugin_process *process, const struct et_plugin_config *config);
+/* From now on the process may have @n_bytes of private memory (RLIMIT_DATA). It was not reaped yet. */
+void et_plugin_process_limit_memory(const struct et_plugin_process *process, uint64_t n_bytes);
 /* End the host, a process by SIGKILL, and describe in @text how it ended ("was killed by signal 11 (Segmentation
  * fault)"). @is_stuck: do not wait for a thread. False: the host is a thread that has not ended; it is left behind. */
 bool et_plugin_process_end(struct et_plugin_process *process, bool is_stuck, char *text, size_t room);
@@ -95,7 +97,9 @@ struct et_backend {
 	struct et_backend *parent;       /* NULL: this is the configured backend */
 	uint64_t tenant;                 /* with a parent: the user whose programs run here, plus 1 */
 	bool runs_programs;              /* clients' programs as a whole, by inferd-program-host */
-	_Atomic(uint64_t) memory_limit;  /* of the next process, in bytes; 0: none */
+	_Atomic(uint64_t) memory_limit;  /* of the process, in bytes; 0: none */
+	_Atomic(uint64_t) user_memory;   /* what the user may have, shared memory included, in bytes; 0: any amount */
+	char *cgroup;                    /* of the configured backend for programs: the delegated cgroup; NULL: none */
 	struct et_list_node tenant_node; /* in parent->tenants */
 	pthread_mutex_t tenants_lock;    /* guards these two; taken before a tenant's @lock */
 	struct et_list_node tenants;
@@ -220,6 +224,10 @@ enum et_status et_plugin_restart(struct et_backend *backend, struct et_diag *dia
 /* Start a host if there is none. *ret_generation names the host. Answers: ET_E_BACKEND_CRASHED (failed, in a pause
  * after crashes, or can't be started), ET_E_OUT_OF_RESOURCES (too many tenants' processes). */
 enum et_status et_plugin_ensure_host(struct et_backend *backend, uint64_t *ret_generation, struct et_diag *diag);
+
+/* Limit the private memory of the host, and of those that are started later, to @n_bytes; 0: any amount. Without the
+ * lock. */
+void et_plugin_limit_host(struct et_backend *backend, uint64_t n_bytes);
 
 /* Make a backend without a host, and start its watcher; NULL: @diag says why. et_plugin_backend_end ends both, and the
  * host. */

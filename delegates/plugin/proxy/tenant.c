@@ -118,6 +118,18 @@ enum et_status et_plugin_tenant_take(struct et_backend *b, uint64_t tenant, stru
 	return found ? ET_OK : ET_E_OUT_OF_RESOURCES;
 }
 
+void et_plugin_limit_tenant(struct et_backend *parent, uint64_t tenant, uint64_t n_bytes)
+{
+	struct et_list_node *node, *after;
+	pthread_mutex_lock(&parent->tenants_lock);
+	ET_LIST_FOR_EACH(node, after, &parent->tenants) {
+		struct et_backend *b = ET_CONTAINER_OF(node, struct et_backend, tenant_node);
+		if (b->tenant == tenant)
+			et_plugin_limit_host(b, n_bytes);
+	}
+	pthread_mutex_unlock(&parent->tenants_lock);
+}
+
 uint64_t et_plugin_idle_end_ns(const struct et_backend *b)
 {
 	uint64_t idle_ns = b->config.idle_ns ? b->config.idle_ns : UINT64_C(10000000000);

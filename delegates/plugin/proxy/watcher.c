@@ -6,6 +6,7 @@
  * sockets, when no thread receives any more, so a descriptor never changes under a thread that uses it; senders
  * hold the lock. It receives answers only for calls that no thread waits for (calls.c). It reads a few packets at a
  * time and checks the deadlines in between, so a host that never stops sending can't keep it busy for ever. */
+#include "delegates/plugin/proxy/cgroup.h"
 #include "delegates/plugin/proxy/proxy_internal.h"
 
 #include "delegates/inferd-delegate.h"
@@ -174,6 +175,8 @@ static void end_host(struct et_backend *b, const char *why)
 	b->phase = ET_PLUGIN_DOWN;
 	pthread_mutex_unlock(&b->lock);
 	bool may_restart = et_plugin_process_end(&process, why != NULL, how, sizeof how);
+	if (b->parent && b->parent->cgroup)
+		et_plugin_cgroup_remove(b->parent->cgroup, b->tenant - 1);
 	et_plugin_tenant_ended(b);
 	pthread_mutex_lock(&b->lock);
 	b->process = process;
