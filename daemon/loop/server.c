@@ -138,7 +138,7 @@ static void on_async(uv_async_t *handle)
 	inf_requests_move_idle(&server->context);
 	inf_repository_poll(server->context.repository);
 	for (uint32_t i = 0; i < server->context.queues.n; i++)
-		inf_jobs_relieve(&server->context, server->context.queues.pools[i]);
+		inf_jobs_relieve(&server->context, server->context.queues.pools[i], false);
 	free_deferred(server);
 	if (server->context.is_draining)
 		end_if_drained(server);
