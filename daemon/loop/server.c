@@ -152,6 +152,9 @@ static void check_deadlines(struct inf_server *server)
 	uint64_t next_ns = inf_jobs_expire(&server->context);
 	if (next_ns != UINT64_MAX)
 		expect_deadline(server, next_ns);
+	next_ns = inf_repository_check_held(server->context.repository);
+	if (next_ns != UINT64_MAX)
+		expect_deadline(server, next_ns);
 }
 
 static void on_deadline(uv_timer_t *handle)

@@ -423,6 +423,16 @@ void inf_pool_check(struct inf_pool *pool,
 	inf_pool_unlock(pool);
 }
 
+bool inf_pool_is_long(struct inf_pool *pool, uint32_t worker, uint64_t long_ns)
+{
+	struct inf_pool_thread *t = &pool->threads[worker];
+	uint64_t now_ns = et_platform_now_ns(NULL);
+	pthread_mutex_lock(&pool->lock);
+	uint64_t since_ns = t->item ? busy_since(t, now_ns) : 0;
+	inf_pool_unlock(pool);
+	return since_ns && now_ns > since_ns && now_ns - since_ns >= long_ns;
+}
+
 uint64_t inf_pool_check_overdue(struct inf_pool *pool,
 	void (*look)(void *self, struct inf_item *item, uint32_t worker, uint64_t since_ns), void *self)
 {

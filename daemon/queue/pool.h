@@ -115,6 +115,9 @@ void inf_pool_check(struct inf_pool *pool,
  * only. */
 uint64_t inf_pool_check_overdue(struct inf_pool *pool,
 	void (*look)(void *self, struct inf_item *item, uint32_t worker, uint64_t since_ns), void *self);
+/* Whether @worker has been in one instruction of a request for @long_ns, as far as this call and earlier ones saw. Loop
+ * thread only. */
+bool inf_pool_is_long(struct inf_pool *pool, uint32_t worker, uint64_t long_ns);
 /* Let a spare worker serve in the place of @worker until that has come back from @item. The spare worker's thread is
  * started when it is needed first. False: @worker has come back already, as many workers are replaced as there are, or
  * all spare workers serve. Loop thread only. */
