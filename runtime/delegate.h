@@ -158,6 +158,9 @@ struct et_delegate_ops {
 		const struct et_completion *completion, struct et_diag *diag);
 	/* Ask a pending run to end early; its completion still comes. Any thread. May be NULL. */
 	void (*cancel)(struct et_instance *instance);
+	/* Others wait for the cores that the pending run uses: let it get less of them until it ends. Any thread. May
+	 * be NULL: it can't. */
+	void (*give_way)(struct et_instance *instance);
 
 	/* Make memory known in which tensors will lie (a client's region, the activations of a program), so that
 	 * runs copy nothing: [bytes, bytes + n_bytes), which is the start of the file @fd. Memory and descriptor

@@ -51,6 +51,8 @@ struct et_kernel {
 	const void *row;
 	bool is_elsewhere; /* another process computes it, may take any time and may leave an output unwritten */
 	bool multiplies;   /* each of three tensors is a product of two of three sizes: matrices, convolutions */
+	/* How many steps an element of the output may take for some values of the inputs; 0: one. */
+	uint32_t element_steps;
 	bool is_orderless; /* only moves elements, so works in any dim order that all its tensors share */
 	/* Prepare what runs for @tenant need, until release. May be NULL. A Plan calls it for each of its operators. */
 	enum et_status (*hold)(const struct et_kernel *kernel, uint64_t tenant, void **ret_held, struct et_diag *diag);

@@ -157,6 +157,8 @@ void et_run_wait(struct et_run *run);
 /* Cancel the run, and ask a pending delegate to end early; its completion still comes. Any thread, but not while
  * another thread may be in et_run_resume or et_run_end of this run. */
 void et_run_cancel(struct et_run *run);
+/* If a delegate is pending, let it leave the cores to others until it has ended. Any thread, but as et_run_cancel. */
+void et_run_give_way(const struct et_run *run);
 /* Finish the run: copy outputs where necessary, keep the state, and let the frame go. Not while a delegate is
  * pending. Returns the run's final status: ET_OK, or why it failed. After a failure the outputs are undefined and a
  * stateful Method is rolled back or lost. */

@@ -2,8 +2,9 @@
 /* An upper bound on the work of one kernel call. The daemon runs a model on its loop thread only if no single call can
  * take long.
  *
- * The bound needs no knowledge of the kernels: it comes from the largest sizes of the tensors alone (see
- * et_plan_most_steps). It is coarse on purpose, and must never be too low. It says nothing about delegate calls. */
+ * The bound comes from the largest sizes of the tensors (see et_plan_most_steps). Of a kernel it knows only how many
+ * steps an element can take by its value, which is one for nearly all. It is coarse on purpose, and must never be too
+ * low. It says nothing about delegate calls. */
 #include "runtime/base/checked.h"
 #include "runtime/plan_internal.h"
 
@@ -49,6 +50,13 @@ static void add_operand(void *arg, uint32_t value_index, unsigned access)
 	r->computes = r->computes || ((access & ET_ACCESS_WRITE) && !(access & ET_ACCESS_VIEW));
 }
 
+/* Of the instruction's kernel. */
+static size_t element_steps(const struct et_plan *plan, const struct et_plan_instruction *instruction)
+{
+	uint32_t n = plan->operators[instruction->index].kernel->element_steps;
+	return n ? n : 1;
+}
+
 /* A kernel makes each element of its outputs from each element of its inputs about once at most: matmul from a row
  * and a column, a convolution from a window and the weights, a mean from all elements. So it takes at most (elements
  * of the outputs) times (elements of the inputs) steps. We do not ask which tensors are outputs: the product is
@@ -70,7 +78,8 @@ size_t et_plan_most_steps(const struct et_plan *plan)
 		if (plan->operators[instruction->index].kernel->is_elsewhere)
 			return SIZE_MAX;
 		et_plan_visit(plan, instruction, ET_ACCESS_READ | ET_ACCESS_WRITE | ET_ACCESS_VIEW, add_operand, &r);
-		if (r.computes && !et_mul(r.n_largest, r.n_others, &n))
+		if (r.computes &&
+			(!et_mul(r.n_largest, r.n_others, &n) || !et_mul(n, element_steps(plan, instruction), &n)))
 			return SIZE_MAX;
 		most = n > most ? n : most;
 	}
@@ -101,6 +110,7 @@ size_t et_plan_likely_steps(const struct et_plan *plan)
 		double steps = (double)r.largest[0];
 		if (plan->operators[instruction->index].kernel->multiplies && r.largest[2])
 			steps = root(steps * (double)r.largest[1] * (double)r.largest[2]);
+		steps *= (double)element_steps(plan, instruction);
 		size_t n = steps < (double)(SIZE_MAX / 2) ? (size_t)steps : SIZE_MAX / 2;
 		most = r.computes && n > most ? n : most;
 	}

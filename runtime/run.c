@@ -418,6 +418,13 @@ void et_run_cancel(struct et_run *run)
 		held->ops->cancel(held->instance);
 }
 
+void et_run_give_way(const struct et_run *run)
+{
+	const struct et_plan_instance *held = run->pending;
+	if (held && held->ops->give_way)
+		held->ops->give_way(held->instance);
+}
+
 enum et_status et_run_end(struct et_run *run)
 {
 	if (run->unfinished)

@@ -521,6 +521,17 @@ static void likely_steps_of_one_instruction(void **state)
 	assert_int_equal(et_plan_info(rig.plan)->n_likely_steps, 50);
 }
 
+/* Each element may take many steps, whatever the sizes say. */
+static void steps_of_long_elements(void **state)
+{
+	mk_arena(&mk, 4096);
+	int x = planned(0, 7), y = planned(64, 7);
+	mk_kernel(&mk, mk_operator(&mk, "test::series", ""), MK_ARGS(x, y));
+	assert_int_equal(rig_try_plan(&rig, &mk), ET_OK);
+	assert_int_equal(et_plan_info(rig.plan)->n_likely_steps, 7 * (size_t)RIG_SERIES_STEPS);
+	assert_int_equal(et_plan_info(rig.plan)->n_most_steps, 7 * (7 + 2) * (size_t)RIG_SERIES_STEPS);
+}
+
 static size_t most_steps(void)
 {
 	if (rig_try_plan(&rig, &mk) != ET_OK)
@@ -601,6 +612,7 @@ int main(void)
 		TEST(too_many_jumps_are_not_followed),
 		TEST(steps_of_one_instruction),
 		TEST(likely_steps_of_one_instruction),
+		TEST(steps_of_long_elements),
 		TEST(steps_of_views_and_numbers),
 		TEST(steps_of_a_dynamic_view),
 		TEST(steps_of_a_moved_tensor),

@@ -277,7 +277,8 @@ const struct ctl_command ctl_unload_command = {
 	.arguments = "NAME",
 	.summary = "Unload a model (manager socket)",
 	.help = "Running requests end normally. After that, clients that have the model open get UNAVAILABLE until they\n"
-		"open it again, which loads it.\n",
+		"open it again, which loads it. If a part can't be freed before a long run of another model ends, the command\n"
+		"fails and says so; the model serves no more, and goes when that run has ended.\n",
 	.run = run_unload,
 };
 

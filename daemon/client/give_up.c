@@ -124,23 +124,26 @@ uint64_t inf_job_give_up_overdue(struct inf_pool *pool)
 	return overdue.n == MAX_OVERDUE ? 0 : next_ns;
 }
 
-enum { LONG_NS = 20 * 1000 * 1000, MOST_LONG_NS = 100 * 1000 * 1000 };
+enum { PROGRAM_LONG_NS = 10 * 1000 * 1000, LONG_NS = 20 * 1000 * 1000, MOST_LONG_NS = 100 * 1000 * 1000 };
 
 /* A model of the administrator's may take twice as long as it usually does, up to the slice after which a run yields
  * between two instructions (worker.c): where users share a busy machine, spare workers would only take its cores from
- * the others. A client may make its program's runs as long as it likes, so its past says nothing. */
+ * the others. A client may make its program's runs as long as it likes, so its past says nothing: each of its calls
+ * has a time slice of 5 ms, so one that takes twice as long is in a long instruction. */
 uint64_t inf_job_long_ns(const struct inf_model *model)
 {
 	uint64_t guess_ns = atomic_load_explicit(&model->stats.guess_ns, memory_order_relaxed);
-	if (model->is_uploaded || guess_ns < LONG_NS / 2)
+	if (model->is_uploaded)
+		return PROGRAM_LONG_NS;
+	if (guess_ns < LONG_NS / 2)
 		return LONG_NS;
 	return guess_ns < MOST_LONG_NS / 2 ? 2 * guess_ns : MOST_LONG_NS;
 }
 
-void inf_jobs_relieve(const struct inf_context *context, struct inf_pool *pool)
+void inf_jobs_relieve(const struct inf_context *context, struct inf_pool *pool, bool has_come)
 {
 	bool is_first = false;
-	uint64_t next_ns = inf_pool_relieve(pool, &is_first);
+	uint64_t next_ns = inf_pool_relieve(pool, has_come, &is_first);
 	if (next_ns != UINT64_MAX)
 		context->events.expect_deadline(context->events.self, next_ns);
 	if (is_first) /* a model that waits for a worker may be READY without one */

@@ -16,7 +16,8 @@ bool inf_job_give_up(struct inf_binding *binding, enum inf_status status, const 
 uint64_t inf_job_give_up_overdue(struct inf_pool *pool);
 /* How long a run of @model may be in one instruction before it counts as long, see inf_pool_relieve. Any thread. */
 uint64_t inf_job_long_ns(const struct inf_model *model);
-/* A request waits in @pool, perhaps: call inf_pool_relieve as often as that asks for. Loop thread. */
-void inf_jobs_relieve(const struct inf_context *context, struct inf_pool *pool);
+/* A request waits in @pool, perhaps, or (@has_come) one has just come: call inf_pool_relieve as often as that asks for.
+ * Loop thread. */
+void inf_jobs_relieve(const struct inf_context *context, struct inf_pool *pool, bool has_come);
 
 #endif

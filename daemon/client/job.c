@@ -523,6 +523,7 @@ static void make_ready(struct inf_binding *b, uint64_t id, enum inf_class priori
 	job->item.overdue_ns = deadline_ns ? overdue_after(deadline_ns) : 0;
 	job->item.cost_ns = atomic_load_explicit(&model->stats.guess_ns, memory_order_relaxed);
 	job->item.long_ns = inf_job_long_ns(model);
+	job->item.notes_steps = model->is_uploaded;
 	struct inf_width *width = inf_widths_find(&model->widths, n_input_bytes(b));
 	job->width = model->widths.last;
 	job->item.prefers_single_core = !inf_pool_has_all_cores(cpu) ||
@@ -564,7 +565,7 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 			inf_run_stats_is_quick(&method->first->model->stats));
 	if (deadline_ns && inf_job_is_busy(job))
 		method->context->events.expect_deadline(method->context->events.self, deadline_ns);
-	inf_jobs_relieve(method->context, pool_of(method->context, *home_of(b)));
+	inf_jobs_relieve(method->context, pool_of(method->context, *home_of(b)), true);
 	return INF_OK;
 }
 
@@ -616,7 +617,7 @@ uint64_t inf_jobs_expire(struct inf_context *context)
 		first_ns = next_ns < first_ns ? next_ns : first_ns;
 		next_ns = inf_job_give_up_overdue(context->queues.pools[i]);
 		first_ns = next_ns < first_ns ? next_ns : first_ns;
-		inf_jobs_relieve(context, context->queues.pools[i]);
+		inf_jobs_relieve(context, context->queues.pools[i], false);
 	}
 	return first_ns;
 }

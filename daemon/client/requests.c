@@ -104,10 +104,12 @@ static void load_done(struct inf_open *open, enum inf_status status, const char 
 	inf_pending_free(p);
 }
 
-static void unload_done(void *arg)
+static void unload_done(void *arg, const char *held)
 {
 	struct inf_pending *p = arg;
-	if (p->session)
+	if (p->session && held)
+		inf_session_refuse(p->session, p->id, INF_UNAVAILABLE, "%s", held);
+	else if (p->session)
 		inf_session_ok(p->session, p->id);
 	inf_pending_free(p);
 }
@@ -146,7 +148,11 @@ static void on_unload(struct inf_session *s, const struct inf_request *r)
 	if (!inf_repository_unload(s->context->repository, model, unload_done, p)) {
 		inf_session_refuse(s, r->id, INF_NOT_FOUND, "model '%s' is not loaded", model);
 		inf_pending_free(p);
+		return;
 	}
+	uint64_t next_ns = inf_repository_check_held(s->context->repository);
+	if (next_ns != UINT64_MAX)
+		s->context->events.expect_deadline(s->context->events.self, next_ns);
 }
 
 static void on_backend_restart(struct inf_session *s, const struct inf_request *r)

@@ -138,7 +138,7 @@ static void on_async(uv_async_t *handle)
 	inf_requests_move_idle(&server->context);
 	inf_repository_poll(server->context.repository);
 	for (uint32_t i = 0; i < server->context.queues.n; i++)
-		inf_jobs_relieve(&server->context, server->context.queues.pools[i]);
+		inf_jobs_relieve(&server->context, server->context.queues.pools[i], false);
 	free_deferred(server);
 	if (server->context.is_draining)
 		end_if_drained(server);
@@ -150,6 +150,9 @@ static void check_deadlines(struct inf_server *server)
 {
 	server->next_deadline_ns = UINT64_MAX;
 	uint64_t next_ns = inf_jobs_expire(&server->context);
+	if (next_ns != UINT64_MAX)
+		expect_deadline(server, next_ns);
+	next_ns = inf_repository_check_held(server->context.repository);
 	if (next_ns != UINT64_MAX)
 		expect_deadline(server, next_ns);
 }

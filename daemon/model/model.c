@@ -338,6 +338,18 @@ bool inf_model_needs_worker(const struct inf_model *s, uint32_t queue, uint32_t 
 	return has_instances(inf_pool_worker(s->queues->pools[queue], worker), s->plan);
 }
 
+bool inf_model_is_held(const struct inf_model *s, uint64_t long_ns)
+{
+	uint32_t task_index = 0;
+	bool is_held = false;
+	if (s->state != INF_MODEL_UNLOADING || s->task_kind != INF_MODEL_TASK_RELEASE)
+		return false;
+	for (uint32_t q = 0; q < s->queues->n; q++)
+		for (uint32_t i = 0; i < inf_pool_n_workers(s->queues->pools[q]); i++, task_index++)
+			is_held |= !is_done(&s->tasks[task_index]) && inf_pool_is_long(s->queues->pools[q], i, long_ns);
+	return is_held;
+}
+
 void inf_model_prepare(struct inf_model *s, struct et_program *program, struct et_plan *plan)
 {
 	s->program = program;

@@ -193,6 +193,9 @@ void inf_model_fail(struct inf_model *model, enum et_status status, const char *
 /* Loaded -> UNLOADING; events->unloaded follows when the running requests have ended. Nothing happens if it is not
  * loaded. */
 void inf_model_unload(struct inf_model *model);
+/* Whether the model is UNLOADING, no request of it runs, and a worker that has instances of it has been in one
+ * instruction of another request for @long_ns. */
+bool inf_model_is_held(const struct inf_model *model, uint64_t long_ns);
 /* Whether the model can't be unloaded before worker @worker of queue @queue has done something for it. */
 bool inf_model_needs_worker(const struct inf_model *model, uint32_t queue, uint32_t worker);
 /* See whether tasks or running requests have ended; calls events. */

@@ -18,10 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { HELD_NS = 1000 * 1000 * 1000 }; /* how long a run is in one instruction until an unload is said to wait for it */
+
 struct unload {
 	struct et_list_node node;
 	char model[256];
-	void (*done)(void *arg);
+	void (*done)(void *arg, const char *held); /* NULL: it was called */
 	void *arg;
 };
 
@@ -198,9 +200,44 @@ static void check_unloads(struct inf_repository *r)
 		if (is_present(r, unload->model))
 			continue;
 		et_list_remove(&unload->node);
-		unload->done(unload->arg);
+		if (unload->done)
+			unload->done(unload->arg, NULL);
 		free(unload);
 	}
+}
+
+/* Whether a model of that name can't be freed yet, though no request of it runs. */
+static bool is_held(struct inf_repository *r, const char *model)
+{
+	bool is_held = false;
+	for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
+		struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
+		is_held |= strcmp(s->model, model) == 0 && !s->is_uploaded && inf_model_is_held(s, HELD_NS);
+	}
+	return is_held;
+}
+
+uint64_t inf_repository_check_held(struct inf_repository *r)
+{
+	struct et_list_node *node, *after;
+	uint64_t next_ns = UINT64_MAX;
+	ET_LIST_FOR_EACH(node, after, &r->unloads) {
+		struct unload *unload = ET_CONTAINER_OF(node, struct unload, node);
+		void (*done)(void *arg, const char *held) = unload->done;
+		char held[512];
+		if (!done)
+			continue;
+		next_ns = et_platform_now_ns(NULL) + HELD_NS / 4;
+		if (!is_held(r, unload->model))
+			continue;
+		inf_text(held, sizeof(held),
+			"model '%s' serves no more, but its memory is freed only when a long run of another model ends, "
+			"which has a worker that holds a part of it",
+			unload->model);
+		unload->done = NULL;
+		done(unload->arg, held);
+	}
+	return next_ns;
 }
 
 static void model_unloaded(void *self, struct inf_model *model)
@@ -229,14 +266,15 @@ static void begin_unloads(struct inf_repository *r)
 	}
 }
 
-bool inf_repository_unload(struct inf_repository *r, const char *model, void (*done)(void *arg), void *done_arg)
+bool inf_repository_unload(struct inf_repository *r, const char *model, void (*done)(void *arg, const char *held),
+	void *done_arg)
 {
 	bool was_wanted = inf_opens_forget(r, model);
 	struct unload *unload = is_present(r, model) ? calloc(1, sizeof(*unload)) : NULL;
 	inf_repository_retry(r, model);
 	if (!unload) {
 		if (was_wanted)
-			done(done_arg);
+			done(done_arg, NULL);
 		return was_wanted;
 	}
 	inf_text(unload->model, sizeof(unload->model), "%s", model);

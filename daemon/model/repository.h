@@ -84,11 +84,15 @@ const void *inf_scan_turn(const char *model);
  * called. */
 void inf_repository_cancel(struct inf_repository *repository, struct inf_open *open);
 
-/* Unload all versions of @model: no new Methods or requests. done(done_arg) is called when no request runs any more and
- * the memory is free, except for the Plans of Methods that are still open. Opens that are looking for its files fail.
- * False if nothing of it is loaded and no open is looking for it. */
-bool inf_repository_unload(struct inf_repository *repository, const char *model, void (*done)(void *arg),
-	void *done_arg);
+/* Unload all versions of @model: no new Methods or requests. done(done_arg, NULL) is called when no request runs any
+ * more and the memory is free, except for the Plans of Methods that are still open. If a part of it can't be freed
+ * before a long run of another model ends, done(done_arg, held) is called instead, where held is a sentence; the part
+ * is freed and counted as free when that run ends. Opens that are looking for its files fail. False if nothing of it
+ * is loaded and no open is looking for it. */
+bool inf_repository_unload(struct inf_repository *repository, const char *model,
+	void (*done)(void *arg, const char *held), void *done_arg);
+/* Look which unloads are held up. Returns when to look again; UINT64_MAX: not before another unload. */
+uint64_t inf_repository_check_held(struct inf_repository *repository);
 void inf_repository_unload_all(struct inf_repository *repository);
 /* Forget the failed loads of @model and its methods, and the failed runs of its variants: the next open tries again.
  * Whether a variant was passed over for its failed runs. */

@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -159,15 +160,29 @@ static void ended(void *self, struct inf_item *item, struct inf_worker *worker)
 
 static const struct inf_pool_events pool_events = { .run = run, .finished = ended, .left = ended, .expired = ended };
 
-static int make(bool is_delegated)
+static char warning[200];
+static int n_warnings;
+
+static void note_log(void *self, enum et_log_level level, const char *text)
+{
+	if (level != ET_LOG_WARNING)
+		return;
+	n_warnings++;
+	snprintf(warning, sizeof(warning), "%s", text);
+}
+
+enum what { COPIES, IS_DELEGATED, IS_SERIES };
+
+static int make(enum what what)
 {
 	static struct make_program mk;
-	static struct et_log log;
+	static const struct et_log log = { .max_level = ET_LOG_WARNING, .write = note_log };
+	const bool is_delegated = what == IS_DELEGATED;
 	struct et_diag diag = { "" };
 	memset(&rig, 0, sizeof(rig));
 	memset(orders, 0, sizeof(orders));
 	n_asked = n_held = n_notes = 0;
-	n_loaded = n_unloaded = 0;
+	n_loaded = n_unloaded = n_warnings = 0;
 	may_go = false;
 	atomic_store(&n_measured, 0);
 	rig.backends[0] = (struct et_backend_entry){ &ops, (struct et_backend *)&rig };
@@ -176,10 +191,12 @@ static int make(bool is_delegated)
 	mk_init(&mk);
 	mk_method(&mk, "forward");
 	mk_arena(&mk, 128);
-	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2), .arena = 1 });
-	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2), .arena = 1, .offset = 16 });
+	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(8), .arena = 1 });
+	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(8), .arena = 1, .offset = 32 });
 	mk_input(&mk, x);
-	mk_output(&mk, is_delegated ? y : x);
+	mk_output(&mk, what == COPIES ? x : y);
+	if (what == IS_SERIES)
+		mk_kernel(&mk, mk_operator(&mk, "test::series", ""), MK_ARGS(x, y));
 	if (is_delegated)
 		mk_call(&mk, mk_delegate(&mk, "TestBackend", "5", 1, false, NULL, NULL), MK_ARGS(x, y));
 	rig_open(&rig, &mk);
@@ -196,12 +213,17 @@ static int make(bool is_delegated)
 
 static int setup(void **state)
 {
-	return make(true);
+	return make(IS_DELEGATED);
 }
 
 static int setup_without_instances(void **state)
 {
-	return make(false);
+	return make(COPIES);
+}
+
+static int setup_series(void **state)
+{
+	return make(IS_SERIES);
 }
 
 static int teardown(void **state)
@@ -523,6 +545,28 @@ static void loaded_states_come_back(void **state)
 	assert_int_equal(n_unloaded, 1);
 }
 
+/* A call of a kernel that may take long is said when the model is loaded. */
+static void long_calls_are_warned_of(void **state)
+{
+	begin();
+	poll_until(INF_MODEL_READY);
+	assert_int_equal(n_warnings, 1);
+	assert_non_null(strstr(warning, "model m: one instruction may take about 8 s on one core"));
+	until_tasks_end();
+	inf_model_unload(model);
+	poll_until(INF_MODEL_UNLOADED);
+}
+
+static void short_calls_are_not_warned_of(void **state)
+{
+	begin();
+	poll_until(INF_MODEL_READY);
+	assert_int_equal(n_warnings, 0);
+	until_tasks_end();
+	inf_model_unload(model);
+	poll_until(INF_MODEL_UNLOADED);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -538,6 +582,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(illegal_moves_are_refused, setup_without_instances, teardown),
 		cmocka_unit_test_setup_teardown(loaded_states_come_back, setup_without_instances, teardown),
 		cmocka_unit_test_setup_teardown(without_instances_none_count, setup_without_instances, teardown),
+		cmocka_unit_test_setup_teardown(long_calls_are_warned_of, setup_series, teardown),
+		cmocka_unit_test_setup_teardown(short_calls_are_not_warned_of, setup_without_instances, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

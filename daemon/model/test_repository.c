@@ -125,6 +125,11 @@ static void gone(void *arg)
 	n_gone++;
 }
 
+static void unloaded(void *arg, const char *held)
+{
+	assert_null(held);
+}
+
 static void let_regions_go(int n, size_t n_bytes)
 {
 	for (int i = 0; i < n; i++) {
@@ -326,7 +331,7 @@ static void test_large_file(void **state)
 			inf_repository_cancel(w.repository, &first.open);
 			inf_repository_cancel(w.repository, &second.open);
 		} else if (how == 2) {
-			assert_true(inf_repository_unload(w.repository, "large", gone, NULL));
+			assert_true(inf_repository_unload(w.repository, "large", unloaded, NULL));
 		} else if (how == 3) {
 			inf_repository_unload_all(w.repository);
 		}

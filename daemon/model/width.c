@@ -5,7 +5,10 @@
  * the threads wait for one that does not run, up to seconds. So runs on all cores are tried, and compared with the
  * average on one core. What must always be true:
  *   - A trial costs at most what it could win: a run that is not done after one and a half times the average on one
- *     core goes on with one core (the worker sees to that between two instructions), and it counts as a loss.
+ *     core goes on with one core, and it counts as a loss. The worker sees to that between two instructions, so a
+ *     trial can cost more by the rest of one instruction. Within it the pool of threads bounds the waiting, in
+ *     XNNPACK's calls and in kernels' loops alike (delegates/xnnpack/pool/): the calling thread does what no other has
+ *     begun, and after a loss goes on alone for at most a second.
  *   - All cores are not used while other processes use them.
  *   - A model gets all cores after N_GAINS trials in a row that gained, each after a run on one core, and loses them
  *     after MAX_LOSSES runs in a row that did not gain.

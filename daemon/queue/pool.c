@@ -393,11 +393,15 @@ void inf_pool_stats(struct inf_pool *pool, struct inf_pool_stats *ret_stats)
 	pthread_mutex_unlock(&pool->lock);
 }
 
-/* Since when @t has been in the same instruction; 0: it is idle. */
+/* Called under the lock: since when @t has been in the same instruction; 0: it is idle. */
 static uint64_t busy_since(struct inf_pool_thread *t, uint64_t now_ns)
 {
 	uint64_t since_ns = atomic_load_explicit(&t->busy_since_ns, memory_order_relaxed);
 	uint32_t n_steps = atomic_load_explicit(&t->n_steps, memory_order_relaxed);
+	if (t->item && t->item->notes_steps) {
+		uint64_t step_ns = atomic_load_explicit(&t->step_ns, memory_order_relaxed);
+		return since_ns && since_ns < step_ns ? step_ns : since_ns;
+	}
 	if (n_steps != t->seen_steps) { /* the run goes on */
 		t->seen_steps = n_steps;
 		t->seen_ns = now_ns;
@@ -417,6 +421,16 @@ void inf_pool_check(struct inf_pool *pool,
 			look(self, t->item, i, since_ns);
 	}
 	inf_pool_unlock(pool);
+}
+
+bool inf_pool_is_long(struct inf_pool *pool, uint32_t worker, uint64_t long_ns)
+{
+	struct inf_pool_thread *t = &pool->threads[worker];
+	uint64_t now_ns = et_platform_now_ns(NULL);
+	pthread_mutex_lock(&pool->lock);
+	uint64_t since_ns = t->item ? busy_since(t, now_ns) : 0;
+	inf_pool_unlock(pool);
+	return since_ns && now_ns > since_ns && now_ns - since_ns >= long_ns;
 }
 
 uint64_t inf_pool_check_overdue(struct inf_pool *pool,
@@ -467,6 +481,7 @@ bool inf_pool_replace(struct inf_pool *pool, uint32_t worker, const struct inf_i
 enum {
 	TASK_LONG_NS = 20 * 1000 * 1000,
 	LOOK_NS = 20 * 1000 * 1000, /* between two looks while requests wait */
+	NEXT_LOOK_NS = 1000 * 1000, /* at least, when another request has come */
 };
 
 /* Called under the lock: whether all busy threads have been in one instruction for long, and *ret_next_ns, when they
@@ -494,6 +509,30 @@ static bool are_all_long(struct inf_pool *pool, uint64_t now_ns, struct inf_pool
 	return all_long_ns <= now_ns;
 }
 
+/* Called under the lock: choose the threads whose long runs are to leave the cores to the spare workers. */
+static void choose_who_gives_way(struct inf_pool *pool, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < pool->n_threads + pool->n_spares; i++) {
+		struct inf_pool_thread *t = &pool->threads[i];
+		uint64_t since_ns = t->item && t->item->notes_steps ? busy_since(t, now_ns) : 0;
+		t->must_give_way = since_ns && since_ns + t->item->long_ns <= now_ns;
+	}
+}
+
+static void let_give_way(struct inf_pool *pool)
+{
+	for (uint32_t i = 0; i < pool->n_threads + pool->n_spares; i++) {
+		struct inf_worker *worker = &pool->threads[i].worker;
+		if (!pool->threads[i].must_give_way)
+			continue;
+		pool->threads[i].must_give_way = false;
+		pthread_mutex_lock(&worker->lock);
+		if (worker->is_pending)
+			et_run_give_way(worker->pending);
+		pthread_mutex_unlock(&worker->lock);
+	}
+}
+
 /* Called under the lock: whether a worker will take a starved request soon, perhaps one whose thread is just
  * starting. */
 static bool will_serve(const struct inf_pool *pool)
@@ -516,7 +555,7 @@ static bool do_tasks_wait(const struct inf_pool *pool)
 	       atomic_load_explicit(&pool->n_tasks, memory_order_relaxed) > 0;
 }
 
-uint64_t inf_pool_relieve(struct inf_pool *pool, bool *ret_is_first)
+uint64_t inf_pool_relieve(struct inf_pool *pool, bool has_come, bool *ret_is_first)
 {
 	struct inf_pool_thread *t = NULL;
 	if (!pool->n_spares ||
@@ -525,8 +564,9 @@ uint64_t inf_pool_relieve(struct inf_pool *pool, bool *ret_is_first)
 		return UINT64_MAX;
 	}
 	uint64_t now_ns = et_platform_now_ns(NULL);
-	if (pool->relief_ns > now_ns)
+	if (pool->relief_ns > now_ns && !(has_come && now_ns - pool->looked_ns >= NEXT_LOOK_NS))
 		return pool->relief_ns;
+	pool->looked_ns = now_ns;
 	pthread_mutex_lock(&pool->lock);
 	if (are_all_long(pool, now_ns, &t, &pool->relief_ns) &&
 		(inf_sched_has_starved(&pool->sched) || do_tasks_wait(pool))) {
@@ -537,9 +577,11 @@ uint64_t inf_pool_relieve(struct inf_pool *pool, bool *ret_is_first)
 			t->is_relieved = true;
 			inf_sched_set_relieved(&pool->sched, pool->sched.n_relieved + 1);
 		}
+		choose_who_gives_way(pool, now_ns);
 	}
 	uint32_t n = inf_pool_n_spares_used(pool);
 	inf_pool_unlock(pool);
+	let_give_way(pool);
 	start_spares(pool, n);
 	return pool->relief_ns;
 }

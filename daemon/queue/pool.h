@@ -115,16 +115,21 @@ void inf_pool_check(struct inf_pool *pool,
  * only. */
 uint64_t inf_pool_check_overdue(struct inf_pool *pool,
 	void (*look)(void *self, struct inf_item *item, uint32_t worker, uint64_t since_ns), void *self);
+/* Whether @worker has been in one instruction of a request for @long_ns, as far as this call and earlier ones saw. Loop
+ * thread only. */
+bool inf_pool_is_long(struct inf_pool *pool, uint32_t worker, uint64_t long_ns);
 /* Let a spare worker serve in the place of @worker until that has come back from @item. The spare worker's thread is
  * started when it is needed first. False: @worker has come back already, as many workers are replaced as there are, or
  * all spare workers serve. Loop thread only. */
 bool inf_pool_replace(struct inf_pool *pool, uint32_t worker, const struct inf_item *item);
 /* If a request starves (see inf_sched_set_relieved) because all workers that are busy have been in one instruction for
  * long, let a spare worker serve starved requests beside one of them, until that one comes back. The same if a task
- * waits for such a worker: a spare one does not do it, but needs nothing that it prepares. *ret_is_first is set if
- * no spare worker served before. Returns when to call again; UINT64_MAX: not before a request or a task waits. Costs
+ * waits for such a worker: a spare one does not do it, but needs nothing that it prepares. The long runs of clients'
+ * programs are asked to give way (et_run_give_way), because a spare worker brings no core. *ret_is_first is set if
+ * no spare worker served before. @has_come: a request has just come, so a look before the time may
+ * help it. Returns when to call again; UINT64_MAX: not before a request or a task waits. Costs
  * two atomic reads if none does. Loop thread only. */
-uint64_t inf_pool_relieve(struct inf_pool *pool, bool *ret_is_first);
+uint64_t inf_pool_relieve(struct inf_pool *pool, bool has_come, bool *ret_is_first);
 /* Whether a spare worker may serve. Any thread. */
 bool inf_pool_uses_spares(struct inf_pool *pool);
 /* Whether a request waits that could run; another thread may just have taken it. Any thread. */

@@ -17,6 +17,7 @@ struct inf_pool_thread {
 	_Atomic(uint8_t) priority_class; /* of what it runs */
 	_Atomic(bool) has_tasks;         /* a copy, so that the current run yields */
 	_Atomic(uint32_t) n_steps;       /* instructions and runs begun: they show that the worker is not stuck */
+	_Atomic(uint64_t) step_ns;       /* when the present instruction began, of an item with notes_steps */
 	uint32_t seen_steps;             /* this and the next one are inf_pool_check's */
 	uint64_t seen_ns;
 	struct inf_item *item; /* the request that it runs; this and the next two under the lock */
@@ -25,7 +26,8 @@ struct inf_pool_thread {
 	/* A spare worker serves in its place: for any request, or for starved ones only. At most one of them is set;
 	 * both under the lock. */
 	bool is_replaced, is_relieved;
-	bool is_lent; /* the loop thread runs a request on its thread sets */
+	bool must_give_way; /* the loop thread's, within inf_pool_relieve */
+	bool is_lent;       /* the loop thread runs a request on its thread sets */
 	struct et_pool scratch;
 	pthread_t id;
 	bool has_thread;
@@ -53,6 +55,7 @@ struct inf_pool {
 	_Atomic(uint32_t) n_spinning;
 	uint32_t n_threads, n_spares;
 	uint32_t n_spare_threads;        /* started so far; this and the next one are the loop thread's */
+	uint64_t looked_ns;              /* when inf_pool_relieve looked; the loop thread's */
 	uint64_t relief_ns;              /* when inf_pool_relieve looks again; 0: at its next call */
 	struct inf_pool_thread *threads; /* the spare ones last */
 

@@ -82,6 +82,9 @@ struct inf_item {
 	uint64_t overdue_ns;
 	/* A run that has been in one instruction for this long is long, see inf_pool_relieve. */
 	uint64_t long_ns;
+	/* The pool notes when each of its instructions begins, which costs a look at the clock. Of other items it only
+	 * sees that an instruction has ended since it looked last. */
+	bool notes_steps;
 
 	/* The pool whose queue it is in; NULL: none. Changed under that pool's lock. */
 	_Atomic(void *) owner;

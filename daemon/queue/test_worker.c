@@ -340,7 +340,7 @@ static void test_threads_rest_before_the_reply(void **state)
 
 struct long_run {
 	struct inf_item item;
-	_Atomic(bool) may_end;
+	_Atomic(bool) may_end, has_begun;
 	_Atomic(uint32_t) n_ended;
 	bool was_spare;
 };
@@ -411,7 +411,7 @@ static void test_long_run_is_relieved(void **state)
 	atomic_store(&victim.may_end, true);
 	inf_pool_submit(pool, &victim.item);
 	for (int i = 0; i < 3; i++)
-		assert_true(inf_pool_relieve(pool, &is_first) != UINT64_MAX);
+		assert_true(inf_pool_relieve(pool, false, &is_first) != UINT64_MAX);
 	assert_false(is_first);
 	assert_int_equal(n_spares(pool), 0);
 	assert_int_equal(inf_pool_threads_bytes(pool), 100);
@@ -427,7 +427,7 @@ static void test_long_run_is_relieved(void **state)
 	inf_pool_submit(pool, &victim.item);
 	inf_pool_submit(pool, &hog[0].item);
 	while (atomic_load(&victim.n_ended) < 2) {
-		inf_pool_relieve(pool, &is_first);
+		inf_pool_relieve(pool, false, &is_first);
 		sched_yield();
 	}
 	assert_true(victim.was_spare && is_first);
@@ -439,6 +439,123 @@ static void test_long_run_is_relieved(void **state)
 		sched_yield();
 	assert_false(hog[0].was_spare);
 	assert_int_equal(n_spares(pool), 0);
+	inf_pool_free(pool);
+}
+
+static void spin_for(uint64_t ns)
+{
+	uint64_t end_ns = et_platform_now_ns(NULL) + ns;
+	while (et_platform_now_ns(NULL) <= end_ns)
+		sched_yield();
+}
+
+/* A run that asks once whether it should yield, and then is in one instruction until it may end. */
+static enum inf_segment_end run_a_long_step(void *self, struct inf_item *item, struct inf_worker *worker)
+{
+	struct long_run *run = ET_CONTAINER_OF(item, struct long_run, item);
+	const struct et_worker_env *env = &worker->single_core;
+	run->was_spare = worker->is_spare;
+	env->should_yield(env->yield_self);
+	atomic_store(&run->has_begun, true);
+	return run_long(self, item, worker);
+}
+
+/* A run with notes_steps that was in one instruction for long before anybody looked: it is long at the first look. One
+ * without is not. */
+static void test_steps_are_noted(void **state)
+{
+	enum { LONG_NS = 1000 * 1000 };
+	const struct et_registry registry = { 0 };
+	const struct et_log log = { 0 };
+	const struct inf_pool_options options = {
+		.n_workers = 1, .n_spares = 2, .registry = &registry, .log = &log, .allocator = et_platform_allocator()
+	};
+	const struct inf_pool_events events = {
+		.run = run_a_long_step, .finished = end_long, .left = never, .expired = never
+	};
+	for (int notes_steps = 0; notes_steps < 2; notes_steps++) {
+		struct long_run hog = { .was_spare = true }, victim = { .may_end = true };
+		struct inf_group groups[2];
+		struct inf_flow flows[2];
+		struct inf_pool *pool;
+		bool is_first = false;
+		struct et_diag diag = { 0 };
+		assert_int_equal(inf_pool_new(&pool, &options, &events, &diag), 0);
+		for (int i = 0; i < 2; i++) {
+			inf_group_init(&groups[i], 1);
+			inf_flow_init(&flows[i], &groups[i], 1);
+		}
+		hog.item = (struct inf_item){ .flow = &flows[0],
+			.priority_class = INF_CLASS_INTERACTIVE,
+			.long_ns = LONG_NS,
+			.notes_steps = notes_steps };
+		victim.item = (struct inf_item){
+			.flow = &flows[1], .priority_class = INF_CLASS_INTERACTIVE, .long_ns = LONG_NS
+		};
+		inf_pool_submit(pool, &hog.item);
+		while (!atomic_load(&hog.has_begun))
+			sched_yield();
+		spin_for(LONG_NS);
+		inf_pool_submit(pool, &victim.item);
+		inf_pool_relieve(pool, false, &is_first);
+		assert_true(is_first == notes_steps);
+		atomic_store(&hog.may_end, !notes_steps);
+		while (atomic_load(&victim.n_ended) == 0)
+			sched_yield();
+		assert_true(victim.was_spare == notes_steps);
+		atomic_store(&hog.may_end, true);
+		while (atomic_load(&hog.n_ended) == 0)
+			sched_yield();
+		inf_pool_free(pool);
+	}
+}
+
+/* A user's requests wait behind his own long run, so a look found nobody to help. The request of another user that
+ * comes then does not wait for the next look. */
+static void test_who_comes_is_looked_at(void **state)
+{
+	enum { LONG_NS = 1000 * 1000 };
+	const struct et_registry registry = { 0 };
+	const struct et_log log = { 0 };
+	const struct inf_pool_options options = {
+		.n_workers = 1, .n_spares = 2, .registry = &registry, .log = &log, .allocator = et_platform_allocator()
+	};
+	const struct inf_pool_events events = {
+		.run = run_a_long_step, .finished = end_long, .left = never, .expired = never
+	};
+	struct long_run hog = { .was_spare = true }, next = { .may_end = true }, victim = { .may_end = true };
+	struct long_run *runs[] = { &hog, &next, &victim };
+	struct inf_group groups[2];
+	struct inf_flow flows[2];
+	struct inf_pool *pool;
+	bool is_first = false;
+	struct et_diag diag = { 0 };
+	assert_int_equal(inf_pool_new(&pool, &options, &events, &diag), 0);
+	for (int i = 0; i < 2; i++) {
+		inf_group_init(&groups[i], 1);
+		inf_flow_init(&flows[i], &groups[i], 1);
+	}
+	for (int i = 0; i < 3; i++)
+		runs[i]->item = (struct inf_item){ .flow = &flows[i == 2],
+			.priority_class = INF_CLASS_INTERACTIVE,
+			.long_ns = LONG_NS,
+			.notes_steps = true };
+	inf_pool_submit(pool, &hog.item);
+	inf_pool_submit(pool, &next.item);
+	while (!atomic_load(&hog.has_begun))
+		sched_yield();
+	spin_for(LONG_NS);
+	uint64_t next_ns = inf_pool_relieve(pool, true, &is_first);
+	spin_for(LONG_NS);
+	inf_pool_submit(pool, &victim.item);
+	inf_pool_relieve(pool, true, &is_first);
+	assert_true(is_first && next_ns != UINT64_MAX);
+	while (atomic_load(&victim.n_ended) == 0)
+		sched_yield();
+	assert_true(victim.was_spare);
+	atomic_store(&hog.may_end, true);
+	while (atomic_load(&next.n_ended) == 0)
+		sched_yield();
 	inf_pool_free(pool);
 }
 
@@ -583,6 +700,8 @@ int main(void)
 		cmocka_unit_test(test_tasks_come_first),
 		cmocka_unit_test(test_deadline_of_what_runs),
 		cmocka_unit_test(test_long_run_is_relieved),
+		cmocka_unit_test(test_steps_are_noted),
+		cmocka_unit_test(test_who_comes_is_looked_at),
 		cmocka_unit_test(test_charge),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,11 +78,13 @@ static void sleep_until_woken(struct inf_pool_thread *t, uint64_t spin_ns)
 
 /* --- a worker's life ------------------------------------------------------------------------------ */
 
-/* Only this thread writes n_steps. */
+/* Only this thread writes n_steps and step_ns. */
 static void count_step(struct inf_pool_thread *t)
 {
 	uint32_t n = atomic_load_explicit(&t->n_steps, memory_order_relaxed);
 	atomic_store_explicit(&t->n_steps, n + 1, memory_order_relaxed);
+	if (t->item->notes_steps)
+		atomic_store_explicit(&t->step_ns, et_platform_now_ns(NULL), memory_order_relaxed);
 }
 
 /* Between two instructions: yield to a higher class and to a task of this worker, and to any waiting request after

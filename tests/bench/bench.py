@@ -592,6 +592,23 @@ def killed(setup):
             {"what": "the same, medians", "value": f"{times['idle_p50_ms']:.2f} ms, {times['rest_p50_ms']:.2f} ms"}]
 
 
+def stops(setup):
+    """How long the process of a client's program that does not stop lives on after a deadline, a cancellation, the client's end."""
+    test = setup.build / "tests" / "e2e" / "test_e2e_stubborn"
+    if not test.exists():
+        return [{"what": "programs that do not stop", "value": f"left out: no {test}"}]
+    times = {}
+    for _ in range(setup.pairs):
+        done = subprocess.run([str(test), str(setup.inferd)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        found = re.findall(r"the process was ended (-?[0-9.]+) ms after the (.+)", done.stdout)
+        if done.returncode or not found:
+            sys.exit(f"bench: {test} failed:\n{done.stdout}")
+        for ms, what in found:
+            times.setdefault(what, []).append(float(ms))
+    return [row(f"a program that does not stop is ended after the {what}, slowest of {len(ms)} (median {median(ms):.1f} ms)",
+                max(ms), "≤", 20, " ms") for what, ms in times.items()]
+
+
 def start_until_ready(setup, d):
     """Start the daemon of @d again, in the same folder; the time at which it says that it is ready."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
@@ -732,7 +749,7 @@ def deadline(setup):
 
 BENCHES = {"efficientnet": efficientnet, "overhead": overhead, "isolation": isolation, "programs": programs, "openvino": openvino, "crowd": crowd,
            "interactive": interactive, "weights": weights, "memory": memory, "noop": noop, "idle": idle, "resting": resting,
-           "killed": killed, "reconnect": reconnect, "warm": warm, "deadline": deadline,
+           "killed": killed, "stops": stops, "reconnect": reconnect, "warm": warm, "deadline": deadline,
            **versus.benches(sys.modules[__name__])}
 
 

@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Measure requests while other processes use the cores, and under a CPU quota.
 
-    tools/debian13 tests/bench/neighbours.py --build build-bench [--requests N] [--seconds S] [--rounds N] [--peers]
-                          [--json] [PROGRAM...]
+    tools/debian13 tests/bench/neighbours.py --build build-bench [--requests N] [--rounds N] [--peers] [--json] [PROGRAM...]
 
 One client sends requests through the daemon, in process on all cores, and, with --peers, to ONNX Runtime in each of its
 settings, of which the best counts. Beside it run as many busy loops of other processes as there are cores: ones that
 compute, then ones that copy memory. Then without them, in a cgroup with a quota of 1.5 cores. The bars: the slowest
-request takes at most 10 times, the 99th percentile at most 3 times what half of the requests take in process on one
-core, alone; and neither takes longer than with ONNX Runtime. The status is 1 if one is not met.
+of 1,000 requests takes at most 10 times, the 99th percentile at most 3 times what half of the requests take in process
+on one core, alone; and neither takes longer than with ONNX Runtime. The status is 1 if one is not met, and 2 if
+something was not measured; the table says what, and why.
+
+The quota takes root, and a hierarchy of cgroups (version 1 or 2) in which a group with the CPU controller can be made.
 
 --peers installs onnxruntime and onnx from PyPI into the user's cache folder, once. Their model is EfficientNet-Lite0;
 other programs are compared with the first two bars only. Whoever needs figures runs this alone on the machine.
@@ -20,6 +22,7 @@ import ctypes
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -37,6 +40,7 @@ LOOPS = {
     "memory": "a = bytearray(64 << 20); b = bytearray(64 << 20)\nwhile True: b[:] = a",
 }
 PR_SET_PDEATHSIG = 1
+MAX_SECONDS = 3600  # of one measurement of ONNX Runtime
 
 
 def die_with_parent():
@@ -63,34 +67,63 @@ def busy_loops(kind, n):
             process.stdout.close()
 
 
-class NoQuota(Exception):
+class NotMeasured(Exception):
     pass
+
+
+def unescaped(path):
+    return pathlib.Path(re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), path))
+
+
+def places_for_quota():
+    """(group that this process is in, folder where a group with a quota may be made, its version), the best first."""
+    own = {}
+    for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        own.update({name: path for name in controllers.split(",")})
+    for line in pathlib.Path("/proc/mounts").read_text().splitlines():
+        _, at, kind, options = line.split()[:4]
+        if kind == "cgroup" and "cpu" in options.split(",") and "cpu" in own:
+            before = unescaped(at) / own["cpu"].lstrip("/")
+            yield before, before, 1
+        elif kind == "cgroup2" and "" in own:
+            # A group that has processes can give no controller to groups within it, but for the root.
+            before = unescaped(at) / own[""].lstrip("/")
+            for folder in (before, *before.parents):
+                if (folder / "cgroup.controllers").exists():
+                    yield before, folder, 2
+
+
+def make_quota(parent, version):
+    folder = parent / f"inferd-neighbours-{os.getpid()}"
+    if version == 2 and "cpu" not in (parent / "cgroup.subtree_control").read_text().split():
+        (parent / "cgroup.subtree_control").write_text("+cpu")
+    folder.mkdir()
+    try:
+        if version == 1:
+            (folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+            (folder / "cpu.cfs_quota_us").write_text(str(QUOTA_US))
+        else:
+            (folder / "cpu.max").write_text(f"{QUOTA_US} {PERIOD_US}")
+        (folder / "cgroup.procs").write_text(str(os.getpid()))
+    except OSError:
+        folder.rmdir()
+        raise
+    return folder
 
 
 @contextlib.contextmanager
 def quota():
     """A cgroup of 1.5 cores that this process, and what it starts, is in meanwhile."""
-    root, folder = pathlib.Path("/sys/fs/cgroup"), None
-    version1 = root / "cpu"
-    try:
-        lines = pathlib.Path("/proc/self/cgroup").read_text().splitlines()
-        paths = {name: path for _, names, path in (line.split(":", 2) for line in lines) for name in names.split(",")}
-        if version1.is_dir() and "cpu" in paths:
-            before = version1 / paths["cpu"].lstrip("/")
-            limits = {"cpu.cfs_period_us": PERIOD_US, "cpu.cfs_quota_us": QUOTA_US}
-        else:
-            before, limits = root / paths.get("", "/").lstrip("/"), {"cpu.max": f"{QUOTA_US} {PERIOD_US}"}
-        folder = before / f"inferd-neighbours-{os.getpid()}"
-        folder.mkdir()
+    folder, failures = None, []
+    for before, parent, version in places_for_quota():
         try:
-            for name, value in limits.items():
-                (folder / name).write_text(str(value))
-            (folder / "cgroup.procs").write_text(str(os.getpid()))
-        except OSError:
-            folder.rmdir()
-            raise
-    except (OSError, KeyError) as e:
-        raise NoQuota(f"no cgroup with a CPU quota can be made here: {e}")
+            folder = make_quota(parent, version)
+            break
+        except OSError as e:
+            failures.append(f"{parent}: {e.strerror}")
+    if not folder:
+        raise NotMeasured("no cgroup with a CPU quota can be made: " + ("; ".join(failures) or "none has the CPU controller"))
     try:
         yield
     finally:
@@ -112,12 +145,12 @@ class Peer:
                            check=True)
             subprocess.run([str(self.python), str(HERE / "onnx_peer.py"), "make", str(self.graph)], check=True)
 
-    def measure(self, seconds, n):
+    def measure(self, n):
         """The best setting's times."""
         results = []
         for threads, spinning in self.settings:
             done = subprocess.run([str(a) for a in (self.python, HERE / "onnx_peer.py", "run", self.graph, threads, spinning,
-                                                    max(1, round(seconds)), n)], check=True, capture_output=True, text=True)
+                                                    MAX_SECONDS, n)], check=True, capture_output=True, text=True)
             setting = f"{threads} thread{'s' if threads > 1 else ''}{', spinning' if spinning else ''}"
             results.append(dict(json.loads(done.stdout), setting=setting))
         return min(results, key=lambda r: (r["p99_ms"], r["max_ms"]))
@@ -145,7 +178,7 @@ class Neighbours:
 
         ways = {"daemon": daemon, "in process": lambda: self.setup.local(program, threads=self.setup.cores, requests=n)}
         if self.peer and name == PEER_OF:
-            ways["ONNX Runtime"] = lambda: self.peer.measure(self.options.seconds, n)
+            ways["ONNX Runtime"] = lambda: self.peer.measure(n)
         return ways
 
     def condition(self, kind):
@@ -154,8 +187,7 @@ class Neighbours:
     def measure(self, name, program):
         base = self.setup.json_of(self.setup.inferctl, "bench", "--local", "--json", "--requests", 50, program,
                                   core=min(os.sched_getaffinity(0)))["p50_ms"]
-        # Beside neighbours a request takes twice as long in the fairest case, and a little more.
-        n = max(20, min(self.options.requests, int(self.options.seconds * 1000 / base / 3)))
+        n = self.options.requests
         rows = []
         for kind in (*LOOPS, "quota"):
             results = {}
@@ -164,8 +196,8 @@ class Neighbours:
                     for way, run in self.ways(name, program, n).items():
                         with self.condition(kind):
                             results.setdefault(way, []).append(run())
-            except NoQuota as e:
-                print(f"neighbours: {kind}: left out: {e}", file=sys.stderr)
+            except NotMeasured as e:
+                rows.append({"program": name, "beside": kind, "not_measured": str(e)})
                 continue
             results = {way: self.worst(rounds) for way, rounds in results.items()}
             rows += [row(name, kind, way, result, base, n, results.get("ONNX Runtime")) for way, result in results.items()]
@@ -189,6 +221,9 @@ def row(name, kind, way, result, base, n, peer):
 def print_rows(rows):
     print("| program | beside | way | requests | p50 alone on one core | p50 | p99 | slowest | bars |\n|" + "---|" * 9)
     for r in rows:
+        if "not_measured" in r:
+            print(f"| {r['program']} | {r['beside']} |" + " |" * 6 + f" NOT MEASURED: {r['not_measured']} |")
+            continue
         times = " | ".join(f"{r[f]:.3g} ms ({r[f] / r['base_ms']:.2g} ×)" for f in ("p50_ms", "p99_ms", "max_ms"))
         bars = "" if "missed" not in r else "not met: " + ", ".join(r["missed"]) if r["missed"] else "met"
         print(f"| {r['program']} | {r['beside']} | {r['way']} | {r['requests']} | {r['base_ms']:.3g} ms | {times} | {bars} |")
@@ -197,14 +232,13 @@ def print_rows(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build", help="build folder (default: build)")
-    parser.add_argument("--requests", type=int, default=1000, help="a measurement, at most (default: 1000)")
-    parser.add_argument("--seconds", type=float, default=15, help="a measurement, about (default: 15)")
+    parser.add_argument("--requests", type=int, default=1000, help="a measurement (default: 1000)")
     parser.add_argument("--rounds", type=int, default=1, help="measurements of each kind, in turn (default: 1)")
     parser.add_argument("--peers", action="store_true", help="ONNX Runtime as well")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=".pte or .bpte (default: three of shared/models)")
     options = parser.parse_args()
-    setup = bench.Setup(argparse.Namespace(build=options.build, pairs=1, requests=options.requests, seconds=options.seconds,
+    setup = bench.Setup(argparse.Namespace(build=options.build, pairs=1, requests=options.requests, seconds=10,
                                            peer=None, peer_cache=None))
     neighbours = Neighbours(setup, options)
     if not neighbours.peer:
@@ -214,7 +248,7 @@ def main():
         for name in options.programs or PROGRAMS:
             path = pathlib.Path(name) if options.programs else bench.SHARED / name
             if not path.exists():
-                print(f"neighbours: {name} is left out: {path} is not there", file=sys.stderr)
+                rows.append({"program": name, "beside": "all", "not_measured": f"{path} is not there"})
                 continue
             rows += neighbours.measure(name, bench.program_of(path, folder))
     if options.json:
@@ -222,6 +256,8 @@ def main():
     else:
         print(f"{bench.machine()}\n")
         print_rows(rows)
+    if any("not_measured" in r for r in rows):
+        return 2
     return 1 if any(r.get("missed") for r in rows) else 0
 
 

@@ -360,6 +360,14 @@ class Local(Folder):
         self.assertIn(f", {os.path.getsize(MODEL) / 2**20:.2f} MiB\n", text.split("constants")[0])
         self.assertIn("FP32 [1,3,224,224]", text)
 
+    def test_inspect_says_how_long_a_call_may_take(self):
+        text = self.good("inspect", MODEL)
+        self.assertIn("time   a delegate call is not interrupted; its length is not estimated", text)
+        self.assertNotIn("the longest kernel call", text)
+        text = self.good("inspect", os.path.join(SMALL, "cadence.bpte"))
+        self.assertIn("time   the longest kernel call: about 2e+05 steps at the largest sizes, roughly 0.0002 s on one core", text)
+        self.assertNotIn("a delegate call is not interrupted", text)
+
     def test_inspect_refuses_what_is_no_program(self):
         with open(MODEL, "rb") as f:
             data = f.read()

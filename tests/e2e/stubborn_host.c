@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* inferd-program-host as an attacker would have it: it crashes over a file that is no program, and a run that does not
- * end within its first time slice never ends, whatever it is asked. All else is as in the real one. */
+/* inferd-program-host as an attacker would have it: it crashes over a file that is no program, does not cancel a run
+ * that has begun, and a run that does not end within its first time slice never ends. All else is as in the real
+ * one. */
 #include "delegates/plugin/host/serve.h"
 #include "delegates/plugin/wire.h"
 #include "delegates/program/engine.h"
@@ -27,10 +28,15 @@ static int execute(struct inferd_delegate_model *model, struct inferd_delegate_i
 	return result;
 }
 
+static void cancel(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance)
+{
+}
+
 int main(void)
 {
 	struct inferd_delegate engine = et_program_engine;
 	engine.execute = execute;
+	engine.cancel = cancel;
 	et_platform_install_sigbus_guard();
 	et_program_warm();
 	const struct et_serve_options options = {

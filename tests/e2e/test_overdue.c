@@ -317,6 +317,42 @@ static void test_state(void **state)
 	e2e_deinit(&e);
 }
 
+/* Both workers, which have instances of "vision", are in calls of another model that do not end. Unloading it says so,
+ * serves it no more, and frees it when the calls end. */
+static void test_unload(void **state)
+{
+	struct inf_request unload = { .kind = INF_REQUEST_REPOSITORY_MODEL_UNLOAD,
+		.repository_model_unload = { "", "vision" } };
+	int status[2];
+	struct e2e e;
+	start(&e);
+	struct inferd *d = e2e_connect(&e), *other = e2e_connect(&e);
+	struct e2e_raw *manager = e2e_raw_new(e.manager, false);
+	struct inferd_binding *quick = e2e_bind(other, "double", NULL), *vision = e2e_bind(other, "vision", NULL);
+	struct inferd_binding *waits[2] = { e2e_bind(d, "wait", NULL), e2e_bind(d, "wait", NULL) };
+	expect_service(quick, vision);
+	for (int i = 0; i < 2; i++)
+		begin(waits[i], 0, &status[i]);
+	e2e_until_jobs(&e, 2, 0);
+	for (int i = 0; i < 2; i++) {
+		struct inf_reply reply = e2e_raw_call(manager, unload);
+		assert_int_equal(reply.status, INF_UNAVAILABLE);
+		assert_non_null(strstr(reply.error, "when a long run of another model ends"));
+	}
+	assert_int_equal(inferd_infer(vision, NULL), -INFERD_UNAVAILABLE);
+	e2e_until(&e, runs_none, NULL);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(wait_for(d, &status[i]), 0);
+	while (e2e_unload(&e, "vision") != INF_NOT_FOUND)
+		; /* it is freed soon */
+	expect_service(quick, e2e_bind(other, "vision", NULL));
+	e2e_raw_free(manager);
+	inferd_close(d);
+	inferd_close(other);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
 enum { HOG = 65534, N_HOGS = 6 };
 
 /* Send @n requests of "wait", without a deadline. */
@@ -420,7 +456,7 @@ static void test_classes(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_kernels), cmocka_unit_test(test_calls),
-		cmocka_unit_test(test_told), cmocka_unit_test(test_gone), cmocka_unit_test(test_state),
+		cmocka_unit_test(test_told), cmocka_unit_test(test_gone), cmocka_unit_test(test_state), cmocka_unit_test(test_unload),
 		cmocka_unit_test(test_users), cmocka_unit_test(test_classes) };
 	return e2e_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

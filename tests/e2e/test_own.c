@@ -3,6 +3,7 @@
 #include "tests/e2e/harness.h"
 
 #include "runtime/base/checked.h"
+#include "tests/support/make_program.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,8 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+enum { NOBODY = 65534 };
 
 static struct e2e e;
 static struct inferd *d;
@@ -342,6 +347,84 @@ static void test_gives_way(void **state)
 	end();
 }
 
+/* y = x + x, behind a product of two matrices of bytes that takes a second of one core. */
+static uint8_t *make_product(size_t *ret_n_bytes)
+{
+	enum { N = 1000 };
+	struct make_program mk;
+	int m[2];
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	uint32_t arena = mk_arena(&mk, 2 * N * N + 64);
+	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1), .arena = arena }),
+	    y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1), .arena = arena, .offset = 16 });
+	for (uint64_t i = 0; i < 2; i++)
+		m[i] = mk_tensor(&mk,
+			&(struct mk_tensor){
+				.type = ET_UINT8, MK_SIZES(N, N), .arena = arena, .offset = 64 + i * N * N });
+	int n = mk_int(&mk, N), two = mk_int(&mk, 2), one = mk_int(&mk, 1);
+	int sizes = mk_slots(&mk, ET_TAG_INT_LIST, MK_ARGS(n, n));
+	mk_kernel(&mk, mk_operator(&mk, "aten::full", "out"), MK_ARGS(sizes, two, m[0], m[0]));
+	mk_kernel(&mk, mk_operator(&mk, "aten::mm", "out"), MK_ARGS(m[0], m[0], m[1], m[1]));
+	mk_kernel(&mk, mk_operator(&mk, "aten::add", "out"), MK_ARGS(x, x, one, y, y));
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	return mk_finish(&mk, ret_n_bytes);
+}
+
+/* Whether this user may raise the priority of a process again. */
+static bool may_raise_priority(void)
+{
+	int status;
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit(setpriority(PRIO_PROCESS, 0, 10) || setpriority(PRIO_PROCESS, 0, 0));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status == 0;
+}
+
+/* A client's program keeps the only worker with one long instruction. Its process gets a low priority while another
+ * user is served beside it, and the usual one when the instruction has ended. */
+static void test_long_instruction(void **state)
+{
+	enum { N_TRIES = 100 };
+	bool has_been_low = false;
+	int rc, status = 1;
+	if (getuid() != 0) {
+		print_message("SKIPPED: only root can be somebody else\n");
+		skip();
+	}
+	begin("workers = 1\n");
+	assert_int_equal(chmod(e.dir, 0755), 0);
+	assert_int_equal(seteuid(NOBODY), 0);
+	struct inferd *other = e2e_connect(&e);
+	assert_int_equal(seteuid(0), 0);
+	struct inferd_binding *model = e2e_bind(other, "double", NULL), *own = bind_own(d, make_product);
+	pid_t pid = process();
+	until_usual_priority(pid);
+	/* on a machine with other work the instruction may have ended before the process is looked at */
+	for (int i = 0; i < N_TRIES && !has_been_low; i++) {
+		*(float *)inferd_input(own, 0) = 4;
+		status = 1;
+		assert_int_equal(inferd_infer_async(own, NULL, note_status, &status), 0);
+		while (status == 1 && !has_been_low) {
+			assert_true(e2e_infer(model, 5, &rc) == 10 && rc == 0);
+			has_been_low = has_low_priority(pid);
+			assert_true(inferd_dispatch(d) >= 0);
+		}
+		while (status == 1)
+			assert_true(inferd_wait(d, 1000) >= 0);
+		assert_int_equal(status, 0);
+		assert_true(*(float *)inferd_output(own, 0) == 8);
+	}
+	assert_true(has_been_low);
+	if (may_raise_priority())
+		until_usual_priority(pid);
+	inferd_close(other);
+	end();
+}
+
 enum { N_QUICK = 300 };
 
 /* Have so many short runs that the loop thread would begin the next one itself, were this not a client's program. */
@@ -430,6 +513,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_killed),
 		cmocka_unit_test(test_slow_start),
 		cmocka_unit_test(test_low_priority),
+		cmocka_unit_test(test_long_instruction),
 		cmocka_unit_test(test_endless),
 		cmocka_unit_test(test_gives_way),
 		cmocka_unit_test(test_moody),

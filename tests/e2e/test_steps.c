@@ -104,8 +104,9 @@ static void opened(struct inf_open *open, enum inf_status status, const char *er
 	o->status = status;
 }
 
-static void unloaded(void *arg)
+static void unloaded(void *arg, const char *held)
 {
+	assert_null(held);
 	*(bool *)arg = true;
 }
 

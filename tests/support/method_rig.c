@@ -146,6 +146,7 @@ static const struct et_kernel kernels[] = {
 	{ "test::less", "TT>T", run_less, NULL },
 	{ "test::lt.Scalar", "SS>N", run_lt_scalar, NULL },
 	{ "test::scratch", "T>T", run_scratch, NULL },
+	{ "test::series", "T>T", run_scratch, NULL, .element_steps = RIG_SERIES_STEPS },
 	{ "test::shrink", "TI>T", run_shrink, NULL },
 	{ "test::split", "T>L", run_split, NULL },
 	{ "test::sum_ints", "V>N", run_sum_ints, NULL },

@@ -15,7 +15,8 @@
  *     sum_ints "V>N"    the items added
  *     less "TT>T"       BOOL
  *     fail "T>T"        fails with a sentence
- *     scratch "T>T"     copies by way of scratch memory */
+ *     scratch "T>T"     copies by way of scratch memory
+ *     series "T>T"      the same, and may take RIG_SERIES_STEPS for each element */
 #ifndef TESTS_SUPPORT_METHOD_RIG_H
 #define TESTS_SUPPORT_METHOD_RIG_H
 
@@ -26,6 +27,9 @@
 enum { RIG_MAX_IOS = 8 };
 
 extern const struct et_kernel_table rig_kernels;
+
+/* Of "test::series", which else is "test::scratch". */
+enum { RIG_SERIES_STEPS = 1000 * 1000 * 1000 };
 
 struct method_rig {
 	struct counting_alloc counting;

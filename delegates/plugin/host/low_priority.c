@@ -5,7 +5,8 @@
  * The lowest priority (SCHED_IDLE) would be too low: beside runs that keep all cores busy for long, no program could be
  * opened within the time that INIT has. With this nice value it has a tenth of a core there.
  *
- * A thread that has lowered its priority may not raise it again, so each program gets a thread of its own. */
+ * A thread that has lowered its priority may raise it again only where the service allows that (LimitNICE), so each
+ * program gets a thread of its own. */
 #include "delegates/plugin/host/host_internal.h"
 
 #include <errno.h>

@@ -255,6 +255,7 @@ void et_plugin_hurry(struct et_backend *b, struct et_instance *instance)
 			continue;
 		call->deadline_ns = deadline_ns;
 		call->is_hurried = true;
+		et_plugin_stop_giving_way(b, call);
 		if (deadline_ns < b->sleep_until_ns)
 			et_plugin_wake_watcher(b);
 	}
@@ -309,6 +310,7 @@ void et_plugin_take_calls(struct et_backend *b, struct et_list_node *taken)
 	take_all(&b->calls, taken);
 	take_all(&b->waiting, taken);
 	b->n_in_flight = b->n_waiting = b->n_unattended = b->n_unsent = 0;
+	et_plugin_process_left(b);
 	drop_backlog(b);
 }
 
@@ -355,6 +357,7 @@ static bool on_packet(struct et_backend *b, const struct et_plugin_header *heade
 	et_list_remove(&call->node);
 	b->n_unattended -= !call->is_attended;
 	b->n_in_flight -= call->run != NULL;
+	et_plugin_stop_giving_way(b, call);
 	if (call->run && !et_list_is_empty(&b->waiting) && b->n_in_flight < b->max_in_flight) {
 		struct et_plugin_call *next = ET_CONTAINER_OF(b->waiting.next, struct et_plugin_call, node);
 		et_list_remove(&next->node);

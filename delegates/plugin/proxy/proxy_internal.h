@@ -72,6 +72,7 @@ struct et_plugin_call {
 	struct et_instance *run; /* the instance whose run this is; NULL: another call, whose answer goes to @answer */
 	bool is_attended;        /* its sender waits for it (et_plugin_wait), and receives meanwhile */
 	bool is_hurried;         /* it was cancelled, and its deadline is that of the cancel */
+	bool gives_way;          /* the process has a low priority as long as this run does not return */
 	bool is_done;            /* attended: the answer is there, and no other thread touches the call any more */
 	enum et_status status;
 	void *unsent; /* its packet, while the socket has no room for it */
@@ -117,6 +118,8 @@ struct et_backend {
 	struct et_list_node calls;   /* sent, or unsent for want of room in the socket */
 	struct et_list_node waiting; /* runs beyond max_in_flight */
 	uint32_t n_in_flight, n_waiting, max_in_flight;
+	uint32_t n_giving_way; /* calls that give way */
+	bool is_low;           /* the process has a low priority */
 	uint32_t n_unattended; /* calls that the watcher has to receive */
 	bool is_receiving;     /* a thread receives: it has the socket for reading, and @packet */
 	bool is_gone;          /* the socket was found closed, or a packet was malformed */
@@ -212,6 +215,16 @@ void et_plugin_end_calls(struct et_backend *backend, struct et_list_node *taken,
  * lock. */
 void et_plugin_note_run(struct et_backend *backend, uint64_t n_copied, bool is_lost);
 
+/* --- priority.c -------------------------------------------------------------------------------------- */
+
+/* Let the process of the instance's run leave the cores to others until the run returns. Any thread, without the
+ * lock. Nothing happens if the run is not under way, or the backend does not run clients' programs. */
+void et_plugin_give_way(struct et_instance *instance);
+/* Called under the lock: @call has left `calls`, or was cancelled. */
+void et_plugin_stop_giving_way(struct et_backend *backend, struct et_plugin_call *call);
+/* Called under the lock: the process has ended, or is ended. */
+void et_plugin_process_left(struct et_backend *backend);
+
 /* --- watcher.c: the watcher's thread ------------------------------------------------------------------ */
 
 void *et_plugin_watch(void *backend);
@@ -306,6 +319,7 @@ void et_plugin_release_payload_fd(struct et_backend *backend, uint64_t generatio
 /* The packet and the call of the run of @instance. */
 struct et_plugin_run *et_plugin_instance_packet(struct et_instance *instance);
 struct et_plugin_call *et_plugin_instance_call(struct et_instance *instance);
+struct et_backend *et_plugin_instance_backend(struct et_instance *instance);
 /* Ask the run of @instance to end early. Any thread. */
 void et_plugin_instance_cancel(struct et_instance *instance);
 /* End the run of @instance and call its completion. @done is the host's packet, or NULL with @status and @reason.

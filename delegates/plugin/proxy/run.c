@@ -80,6 +80,11 @@ struct et_plugin_call *et_plugin_instance_call(struct et_instance *instance)
 	return &instance->call;
 }
 
+struct et_backend *et_plugin_instance_backend(struct et_instance *instance)
+{
+	return instance->backend;
+}
+
 static enum et_status no_memory(struct et_diag *diag)
 {
 	et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for what a plug-in needs");
@@ -703,6 +708,7 @@ const struct et_delegate_ops et_plugin_ops = {
 	.abandon = abandon,
 	.enqueue = enqueue,
 	.cancel = et_plugin_instance_cancel,
+	.give_way = et_plugin_give_way,
 	.wait = wait_for_run,
 	.import_memory = et_plugin_import_memory,
 	.release_memory = et_plugin_release_memory,

@@ -8,8 +8,8 @@
  *   - The calling thread waits only for items that others have begun. No one else can do these: the thread that was
  *     stopped within one would later write over what was computed since.
  *   - The calling thread counts what the others saved it and what it waited for them. When waiting has cost more than
- *     was saved, it goes on alone: for PAUSE_FACTOR times the loss, and each further time for twice as long, until the
- *     others have saved MAX_CREDIT_NS again.
+ *     was saved, it goes on alone: for PAUSE_FACTOR times the loss, and each further time for twice as long, at most
+ *     MAX_PAUSE_NS, until the others have saved MAX_CREDIT_NS again.
  *
  * The items are divided into one range for each thread, the same ones each time, because a thread's core has the same
  * weights in its cache. A thread takes the items of its range from the front, then the others' from the back.
@@ -33,7 +33,7 @@
 #define LOOK_NS       UINT64_C(1000000)
 #define WAIT_SPIN_NS  UINT64_C(50000)
 #define MAX_CREDIT_NS INT64_C(8000000) /* two turns of a neighbour on a core */
-#define MAX_PAUSE_NS  INT64_C(4000000000)
+#define MAX_PAUSE_NS  INT64_C(1000000000)
 enum { PAUSE_FACTOR = 16, SPINS_PER_LOOK = 64, CACHE_LINE = 64 };
 
 /* pthreadpool.entry: whether threads may join the loop, and how many are in it. */
@@ -288,6 +288,14 @@ static uint64_t core_time(struct pthreadpool *pool, uint64_t ns, uint64_t now)
 	return core_ns < ns ? core_ns : ns;
 }
 
+uint64_t et_xnn_pool_pause_ns(int64_t lost_ns, uint32_t n_losses)
+{
+	int64_t pause_ns = lost_ns < MAX_PAUSE_NS ? lost_ns * PAUSE_FACTOR : MAX_PAUSE_NS;
+	for (uint32_t i = 0; i < n_losses && pause_ns < MAX_PAUSE_NS; i++)
+		pause_ns *= 2;
+	return (uint64_t)(pause_ns < MAX_PAUSE_NS ? pause_ns : MAX_PAUSE_NS);
+}
+
 /* Count a loop: the calling thread ran @n_own of its items in @own_ns, until @done_ns, and then waited. */
 static void count_loop(struct pthreadpool *pool, const struct et_xnn_loop *loop, uint32_t n_own, uint64_t own_ns,
 	uint64_t done_ns, uint64_t waited_ns)
@@ -304,10 +312,7 @@ static void count_loop(struct pthreadpool *pool, const struct et_xnn_loop *loop,
 	}
 	if (pool->credit_ns >= 0)
 		return;
-	int64_t pause_ns = -pool->credit_ns * PAUSE_FACTOR;
-	for (uint32_t i = 0; i < pool->n_losses && pause_ns < MAX_PAUSE_NS; i++)
-		pause_ns *= 2;
-	pool->alone_until_ns = now_ns() + (uint64_t)(pause_ns < MAX_PAUSE_NS ? pause_ns : MAX_PAUSE_NS);
+	pool->alone_until_ns = now_ns() + et_xnn_pool_pause_ns(-pool->credit_ns, pool->n_losses);
 	pool->credit_ns = 0;
 	pool->n_losses++;
 	atomic_store_explicit(&pool->may_spin, false, memory_order_relaxed);

@@ -29,5 +29,8 @@ size_t et_xnn_pool_n_threads(const struct pthreadpool *pool);
 void et_xnn_pool_run(struct pthreadpool *pool, const struct et_xnn_loop *loop);
 /* No loop follows soon: the threads sleep. NULL: nothing. As et_xnn_pool_run. */
 void et_xnn_pool_rest(struct pthreadpool *pool);
+/* For how long the calling thread goes on alone after it has lost @lost_ns, at most INT64_MAX, having lost @n_losses
+ * times before: at most 1 s. Pure. */
+uint64_t et_xnn_pool_pause_ns(int64_t lost_ns, uint32_t n_losses);
 
 #endif

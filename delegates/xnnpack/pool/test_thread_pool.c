@@ -192,6 +192,27 @@ static void test_who_waited_goes_on_alone(void **state)
 	et_xnn_pool_free(pool);
 }
 
+static void test_pauses_are_bounded(void **state)
+{
+	static const struct {
+		int64_t lost_ns;
+		uint32_t n_losses;
+		uint64_t pause_ns;
+	} cases[] = {
+		{ 1000, 0, 16000 },
+		{ 1000, 3, 128000 },
+		{ 62000000, 0, 992000000 },
+		{ 62500000, 0, 1000000000 },
+		{ 62000000, 1, 1000000000 },
+		{ 1, 32, 1000000000 },
+		{ 1, UINT32_MAX, 1000000000 },
+		{ INT64_MAX, 0, 1000000000 },
+		{ INT64_MAX, UINT32_MAX, 1000000000 },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_int_equal(et_xnn_pool_pause_ns(cases[i].lost_ns, cases[i].n_losses), cases[i].pause_ns);
+}
+
 /* --- loops of portable kernels ----------------------------------------------------------------------------- */
 
 static void add(void *arg, size_t begin, size_t end)
@@ -270,6 +291,7 @@ int main(void)
 		cmocka_unit_test(test_subnormal_floats),
 		cmocka_unit_test(test_threads_that_do_not_run_are_not_awaited),
 		cmocka_unit_test(test_who_waited_goes_on_alone),
+		cmocka_unit_test(test_pauses_are_bounded),
 		cmocka_unit_test(test_parallel_for),
 		cmocka_unit_test(test_xnnpack_calls_this_pool),
 	};

@@ -52,6 +52,8 @@ ET_SPAN_FN(nextafter_f64, double, ET_LOADS2(double), nextafter(a, b))
 #define DIVISION_FNS(name)            \
 	UKERNEL_FN(name, f32, ET_F32) \
 	UKERNEL_FN(name, f64, ET_F64)
+/* That of a large number and a small one is a long division: 950 ns for 1e308 and 1e-308. */
+enum { DIVISION_COST = 32 };
 DIVISION_FNS(fmod)
 DIVISION_FNS(remainder)
 DIVISION_FNS(floor_div)
@@ -147,17 +149,19 @@ SHIFT_RIGHT_FN(shift_right_i8, int8_t, a >> by)
 SHIFT_RIGHT_FN(shift_right_u8, uint8_t, a >> by)
 SHIFT_RIGHT_FN(shift_right_b8, uint8_t, (a != 0) >> by)
 
-static int64_t greatest_divisor(int64_t a, int64_t b)
+/* Up to 90 divisions. */
+static int64_t greatest_divisor(int64_t a, int64_t b, size_t *n_steps)
 {
-	while (b) {
+	for (; b; ++*n_steps) {
 		int64_t remainder = b == -1 ? 0 : a % b;
 		a = b;
 		b = remainder;
 	}
 	return a < 0 ? -a : a;
 }
-ET_INT64_FN(gcd, 2, greatest_divisor(a, b))
-ET_INT64_FN(lcm, 2, a == 0 || b == 0 ? 0 : imaxabs(a / greatest_divisor(a, b) * b))
+ET_PACED_FN(gcd_i64, int64_t, ET_LOADS2(int64_t), greatest_divisor(a, b, &n_steps))
+ET_PACED_FN(lcm_i64, int64_t, ET_LOADS2(int64_t),
+	a == 0 || b == 0 ? 0 : imaxabs(a / greatest_divisor(a, b, &n_steps) * b))
 
 /* Quotients and remainders of integers. */
 enum rounding { TOWARDS_ZERO, DOWNWARDS };
@@ -333,7 +337,8 @@ static enum et_status run_div(struct et_kernel_ctx *ctx, struct et_evalue *const
 static enum et_status run_div_mode(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	static const struct et_elementwise trunc_op = { ET_ELEMENTWISE_SAME, DIVIDES(trunc_div) };
-	static const struct et_elementwise floor_op = { ET_ELEMENTWISE_SAME, DIVIDES(floor_div) };
+	static const struct et_elementwise floor_op = { ET_ELEMENTWISE_SAME, DIVIDES(floor_div),
+		.cost = DIVISION_COST };
 	const struct et_evalue *operands[] = { args[0], args[1] };
 	const struct et_elementwise *op = &quotient_op;
 	if (et_string_is(args[2], "trunc"))
@@ -434,13 +439,15 @@ static const struct et_kernel rows[] = {
 	{ "aten::eq.Scalar_out", "TS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(eq)) },
 	{ "aten::eq.Tensor_out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(eq)) },
 	{ "aten::floor_divide.out", "TT>T", et_elementwise_run,
-		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, DIVIDES(floor_div)) },
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, DIVIDES(floor_div), .cost = DIVISION_COST) },
 	{ "aten::fmax.out", "TT>T", et_elementwise_run,
 		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, { fmax_f32, fmax_f64, ET_NARROW(maximum) }) },
 	{ "aten::fmin.out", "TT>T", et_elementwise_run,
 		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, { fmin_f32, fmin_f64, ET_NARROW(minimum) }) },
-	{ "aten::fmod.Scalar_out", "TS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, DIVIDES(fmod)) },
-	{ "aten::fmod.Tensor_out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, DIVIDES(fmod)) },
+	{ "aten::fmod.Scalar_out", "TS>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, DIVIDES(fmod), .cost = DIVISION_COST) },
+	{ "aten::fmod.Tensor_out", "TT>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, DIVIDES(fmod), .cost = DIVISION_COST) },
 	{ "aten::gcd.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS64(gcd)) },
 	{ "aten::ge.Scalar_out", "TS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(ge)) },
 	{ "aten::ge.Tensor_out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(ge)) },
@@ -477,9 +484,9 @@ static const struct et_kernel rows[] = {
 	{ "aten::pow.Tensor_Scalar_out", "TS>T", run_pow_number, NULL },
 	{ "aten::pow.Tensor_Tensor_out", "TT>T", et_elementwise_run, &pow_op },
 	{ "aten::remainder.Scalar_out", "TS>T", et_elementwise_run,
-		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, DIVIDES(remainder)) },
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, DIVIDES(remainder), .cost = DIVISION_COST) },
 	{ "aten::remainder.Tensor_out", "TT>T", et_elementwise_run,
-		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, DIVIDES(remainder)) },
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, DIVIDES(remainder), .cost = DIVISION_COST) },
 	{ "aten::rsub.Scalar_out", "TSS>T", run_scaled, &rsub_op },
 	{ "aten::rsub.Tensor_out", "TTS>T", run_scaled, &rsub_op },
 	{ "aten::sub.Scalar_out", "TSS>T", run_scaled, &sub_op },

@@ -11,7 +11,11 @@
 
 #include <math.h>
 
-enum { ROWS = 16, TERMS = 32 };
+enum {
+	ROWS = 16,
+	TERMS = 32,
+	POWER_STEPS = 4, /* of et_pace */
+};
 
 static bool is_power(double p)
 {
@@ -75,8 +79,8 @@ static void add_distances(const struct et_distances *d, enum et_compute_class co
 		et_span_ukernels()->double_distances(d, kind);
 }
 
-/* The distances of @block, one row after another, with the others transposed. */
-static void measure(const struct block *block, double (*distances)[ET_DISTANCES])
+/* The distances of @block, one row after another, with the others transposed. False: the run must end. */
+static bool measure(struct et_pace *pace, const struct block *block, double (*distances)[ET_DISTANCES])
 {
 	union {
 		float f[TERMS * ET_DISTANCES];
@@ -91,10 +95,13 @@ static void measure(const struct block *block, double (*distances)[ET_DISTANCES]
 	const size_t bytes = et_scalar_size(block->type),
 		     size = compute_class == ET_F32 ? sizeof(float) : sizeof(double),
 		     n_lanes = (block->n_others + 7) / 8 * 8, n_more = n_lanes - block->n_others;
+	const size_t term_steps = is_power(block->p) ? POWER_STEPS : 1;
 	for (size_t r = 0; r < block->n_rows; r++)
 		memset(distances[r], 0, n_lanes * sizeof(double));
 	for (size_t i = 0, part; i < block->n; i += part) {
 		part = block->n - i < TERMS ? block->n - i : TERMS;
+		if (et_pace_must_stop(pace, part * block->n_rows * block->n_others * term_steps))
+			return false;
 		for (size_t j = 0; j < part; j++) {
 			uint8_t *to = (uint8_t *)&others + j * ET_DISTANCES * size;
 			load(to, block->others.data + (int64_t)(i + j) * block->others.step * (int64_t)bytes,
@@ -118,6 +125,7 @@ static void measure(const struct block *block, double (*distances)[ET_DISTANCES]
 		for (size_t k = 0; k < block->n_others; k++)
 			distances[r][k] = pow(distances[r][k], 1 / block->p);
 	}
+	return true;
 }
 
 /* Distances from each of @n_rows vectors to each of @n_others, stored at @to with these strides. */
@@ -132,10 +140,9 @@ static void measure_all(struct et_pace *pace, const struct block *all, uint8_t *
 		block.others.data = all->others.data + (int64_t)k * all->others.next * bytes;
 		for (size_t i = 0; i < all->n_rows; i += ROWS) {
 			block.n_rows = all->n_rows - i < ROWS ? all->n_rows - i : ROWS;
-			if (et_pace_must_stop(pace, block.n * block.n_rows * block.n_others))
-				return;
 			block.rows.data = all->rows.data + (int64_t)i * all->rows.next * bytes;
-			measure(&block, distances);
+			if (et_pace_must_stop(pace, block.n_rows * block.n_others) || !measure(pace, &block, distances))
+				return;
 			for (size_t r = 0; r < block.n_rows; r++)
 				store(to + ((int64_t)(i + r) * row + (int64_t)k * column) * bytes, column, distances[r],
 					block.n_others);
@@ -215,12 +222,12 @@ static enum et_status run_pdist(struct et_kernel_ctx *ctx, struct et_evalue *con
 	for (int64_t i = 0; i + 1 < n; i += ROWS) {
 		block.n_rows = (size_t)(n - 1 - i < ROWS ? n - 1 - i : ROWS);
 		block.rows.data = (const uint8_t *)x->data + i * row;
-		for (int64_t j = i + 1; j < n && !et_pace_must_stop(&pace, block.n * ROWS * ET_DISTANCES);
-			j += ET_DISTANCES) {
+		for (int64_t j = i + 1; j < n && !et_pace_must_stop(&pace, ROWS * ET_DISTANCES); j += ET_DISTANCES) {
 			block.n_others = (size_t)(n - j < ET_DISTANCES ? n - j : ET_DISTANCES);
 			block.others.data = (const uint8_t *)x->data + j * row;
 			block.is_triangle = j == i + 1;
-			measure(&block, distances);
+			if (!measure(&pace, &block, distances))
+				return ET_OK;
 			for (int64_t r = i; r < i + (int64_t)block.n_rows; r++) {
 				int64_t first = r < j ? j : r + 1, skipped = first - j;
 				if (skipped < (int64_t)block.n_others)
@@ -261,7 +268,7 @@ static enum et_status run_dist(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	et_walk_init(&walk, (const struct et_view *[]){ &a, &b }, 2);
 	et_place_seek(&place, &walk, 0);
 	struct et_pace pace = { ctx->compute };
-	for (size_t i = 0; i < walk.numel && !et_pace_must_stop(&pace, 1); i++) {
+	for (size_t i = 0; i < walk.numel && !et_pace_must_stop(&pace, is_power(p) ? POWER_STEPS : 1); i++) {
 		add_difference(&sum, p,
 			et_element_get_double(a.data + place.offset[0] * (int64_t)et_scalar_size(a.type), a.type) -
 				et_element_get_double(b.data + place.offset[1] * (int64_t)et_scalar_size(b.type),

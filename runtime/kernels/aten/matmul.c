@@ -199,46 +199,51 @@ static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct pro
 	return out == p->out ? ET_OK : et_view_cast(ctx, p->out, out);
 }
 
-enum { PIECE = 256 };
+enum { PIECE = 256, TERMS = 2048 };
 
 /* Sums take their products in order; a piece of an output row is computed along b's rows. */
-#define PLAIN_PRODUCT(name, type, weigh_rows)                                                                     \
-	static void name##_piece(const struct et_view *a, const struct et_view *b, const type *left,              \
-		const type *right, size_t n, type *sums)                                                          \
-	{                                                                                                         \
-		int64_t n_k = a->sizes[1], col = a->strides[1], row = b->strides[0], step = b->strides[1];        \
-		memset(sums, 0, n * sizeof(*sums));                                                               \
-		if (step == 1) {                                                                                  \
-			et_span_ukernels()->weigh_rows(n, sums, (size_t)n_k, right, row, left, col);              \
-			return;                                                                                   \
-		}                                                                                                 \
-		for (int64_t k = 0; k < n_k; k++) {                                                               \
-			ET_INDEPENDENT                                                                            \
-			for (size_t j = 0; j < n; j++)                                                            \
-				sums[j] += left[k * col] * right[k * row + (int64_t)j * step];                    \
-		}                                                                                                 \
-	}                                                                                                         \
-	static void name(const struct et_compute *compute, const struct et_view *out, const struct et_view *self, \
-		const struct et_view *a, const struct et_view *b, type beta, type alpha)                          \
-	{                                                                                                         \
-		struct et_pace pace = { compute };                                                                \
-		type sums[PIECE];                                                                                 \
-		for (int64_t i = 0; i < out->sizes[0]; i++) {                                                     \
-			const type *left = (const type *)a->data + i * a->strides[0];                             \
-			for (int64_t j = 0; j < out->sizes[1]; j++) {                                             \
-				int64_t rest = out->sizes[1] - j;                                                 \
-				if (j % PIECE == 0 && et_pace_must_stop(&pace, (size_t)a->sizes[1] * PIECE))      \
-					return;                                                                   \
-				if (j % PIECE == 0)                                                               \
-					name##_piece(a, b, left, (const type *)b->data + j * b->strides[1],       \
-						(size_t)(rest < PIECE ? rest : PIECE), sums);                     \
-				type sum = sums[j % PIECE] * alpha;                                               \
-				if (self && beta != 0)                                                            \
-					sum += beta * ((const type *)self->data)[i * self->strides[0] +           \
-										 j * self->strides[1]];           \
-				((type *)out->data)[i * out->strides[0] + j * out->strides[1]] = sum;             \
-			}                                                                                         \
-		}                                                                                                 \
+#define PLAIN_PRODUCT(name, type, weigh_rows)                                                                        \
+	static bool name##_piece(struct et_pace *pace, const struct et_view *a, const struct et_view *b,             \
+		const type *left, const type *right, size_t n, type *sums)                                           \
+	{                                                                                                            \
+		int64_t n_k = a->sizes[1], col = a->strides[1], row = b->strides[0], step = b->strides[1];           \
+		memset(sums, 0, n * sizeof(*sums));                                                                  \
+		for (int64_t at = 0, end; at < n_k; at = end) {                                                      \
+			end = n_k - at < TERMS ? n_k : at + TERMS;                                                   \
+			if (et_pace_must_stop(pace, (size_t)(end - at) * n))                                         \
+				return false;                                                                        \
+			if (step == 1)                                                                               \
+				et_span_ukernels()->weigh_rows(n, sums, (size_t)(end - at), right + at * row, row,   \
+					left + at * col, col);                                                       \
+			for (int64_t k = at; step != 1 && k < end; k++) {                                            \
+				ET_INDEPENDENT                                                                       \
+				for (size_t j = 0; j < n; j++)                                                       \
+					sums[j] += left[k * col] * right[k * row + (int64_t)j * step];               \
+			}                                                                                            \
+		}                                                                                                    \
+		return true;                                                                                         \
+	}                                                                                                            \
+	static void name(const struct et_compute *compute, const struct et_view *out, const struct et_view *self,    \
+		const struct et_view *a, const struct et_view *b, type beta, type alpha)                             \
+	{                                                                                                            \
+		struct et_pace pace = { compute };                                                                   \
+		type sums[PIECE];                                                                                    \
+		for (int64_t i = 0; i < out->sizes[0]; i++) {                                                        \
+			const type *left = (const type *)a->data + i * a->strides[0];                                \
+			for (int64_t j = 0; j < out->sizes[1]; j++) {                                                \
+				int64_t rest = out->sizes[1] - j;                                                    \
+				if (j % PIECE == 0 && (et_pace_must_stop(&pace, PIECE) ||                            \
+							      !name##_piece(&pace, a, b, left,                       \
+								      (const type *)b->data + j * b->strides[1],     \
+								      (size_t)(rest < PIECE ? rest : PIECE), sums))) \
+					return;                                                                      \
+				type sum = sums[j % PIECE] * alpha;                                                  \
+				if (self && beta != 0)                                                               \
+					sum += beta * ((const type *)self->data)[i * self->strides[0] +              \
+										 j * self->strides[1]];              \
+				((type *)out->data)[i * out->strides[0] + j * out->strides[1]] = sum;                \
+			}                                                                                            \
+		}                                                                                                    \
 	}
 PLAIN_PRODUCT(multiply_doubles, double, weigh_double_rows)
 PLAIN_PRODUCT(multiply_ints, int64_t, weigh_long_rows)

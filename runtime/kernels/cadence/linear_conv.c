@@ -132,9 +132,10 @@ static uint8_t *weights_of(const struct product *p, size_t channel)
 }
 
 /* Multiply the row with @n channels, starting at @first; results go to @out, starting at element @at, @stride apart. */
-static void multiply(const struct product *p, size_t first, size_t n, struct et_tensor *out, int64_t at, int64_t stride)
+static void multiply(struct et_pace *pace, const struct product *p, size_t first, size_t n, struct et_tensor *out,
+	int64_t at, int64_t stride)
 {
-	for (size_t j = first; j < first + n; j++, at += stride) {
+	for (size_t j = first; j < first + n && !et_pace_must_stop(pace, p->n_terms + 1); j++, at += stride) {
 		const void *weights = weights_of(p, j);
 		int64_t sum = p->is_narrow ? dot_narrow((const int16_t *)(const void *)p->row, weights, p->n_terms)
 					   : dot_wide((const int32_t *)(const void *)p->row, weights, p->n_terms);
@@ -168,14 +169,14 @@ enum et_status et_cadence_linear(struct et_kernel_ctx *ctx, struct et_evalue *co
 	ET_TRY(et_require_same_type(ctx, x, out));
 	ET_TRY(et_resize(ctx, out, sizes, x->n_dims));
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
-	for (size_t j = 0; j < p.n_channels; j++) {
+	struct et_pace pace = { ctx->compute };
+	for (size_t j = 0; j < p.n_channels && !et_pace_must_stop(&pace, p.n_terms); j++) {
 		ET_TRY(et_get_scale_at(ctx, args[5], args[6], j, p.n_channels, &p.scales[j]));
 		load(weights_of(&p, j), p.is_narrow, weight, (int64_t)(j * p.n_terms), 1, p.n_terms, p.zeros[j]);
 	}
-	struct et_pace pace = { ctx->compute };
-	for (size_t i = 0; i < n_rows && p.n_channels && !et_pace_must_stop(&pace, p.n_channels * p.n_terms); i++) {
+	for (size_t i = 0; i < n_rows && p.n_channels && !et_pace_must_stop(&pace, p.n_terms); i++) {
 		load(p.row, p.is_narrow, x, (int64_t)(i * p.n_terms), 1, p.n_terms, p.x_zero);
-		multiply(&p, 0, p.n_channels, out, (int64_t)(i * p.n_channels), 1);
+		multiply(&pace, &p, 0, p.n_channels, out, (int64_t)(i * p.n_channels), 1);
 	}
 	return ET_OK;
 }
@@ -231,14 +232,15 @@ enum et_status et_cadence_matmul(struct et_kernel_ctx *ctx, struct et_evalue *co
 		ET_TRY(et_get_scale_at(ctx, args[5], args[6], 0, 1, &p.scales[j]));
 	struct et_pace pace = { ctx->compute };
 	for (size_t b = 0; b < n_batch && p.n_channels; b++) {
-		for (size_t j = 0; j < p.n_channels && (b == 0 || y->n_dims > 2); j++)
+		for (size_t j = 0;
+			j < p.n_channels && (b == 0 || y->n_dims > 2) && !et_pace_must_stop(&pace, p.n_terms); j++)
 			load(weights_of(&p, j), p.is_narrow, y,
 				(int64_t)(b * p.n_channels * p.n_terms + (is_transposed ? j * p.n_terms : j)),
 				is_transposed ? 1 : (int64_t)p.n_channels, p.n_terms, p.zeros[j]);
-		for (size_t i = 0; i < n_rows && !et_pace_must_stop(&pace, p.n_channels * p.n_terms); i++) {
+		for (size_t i = 0; i < n_rows && !et_pace_must_stop(&pace, p.n_terms); i++) {
 			size_t row = b * n_rows + i;
 			load(p.row, p.is_narrow, x, (int64_t)(row * p.n_terms), 1, p.n_terms, p.x_zero);
-			multiply(&p, 0, p.n_channels, out, (int64_t)(row * p.n_channels), 1);
+			multiply(&pace, &p, 0, p.n_channels, out, (int64_t)(row * p.n_channels), 1);
 		}
 	}
 	return ET_OK;
@@ -396,14 +398,14 @@ static void gather(const struct conv *c, int64_t batch, int64_t group, int64_t i
 static void convolve(const struct et_compute *compute, const struct conv *c, struct et_tensor *out)
 {
 	struct et_pace pace = { compute };
-	const size_t n_steps = (size_t)(c->window.size[0] * c->window.size[1] * c->in_channels * (c->out_channels + 1));
+	const size_t n_steps = (size_t)(c->window.size[0] * c->window.size[1] * c->in_channels);
 	for (int64_t b = 0; b < c->x.batch; b++)
 		for (int64_t i = 0; i < c->window.n[0]; i++)
 			for (int64_t j = 0; j < c->window.n[1]; j++)
 				for (int64_t g = 0; g < c->n_groups && !et_pace_must_stop(&pace, n_steps); g++) {
 					int64_t first = g * c->out_channels;
 					gather(c, b, g, i, j);
-					multiply(&c->product, (size_t)first, (size_t)c->out_channels, out,
+					multiply(&pace, &c->product, (size_t)first, (size_t)c->out_channels, out,
 						b * c->y.batch_stride + i * c->y.stride[0] + j * c->y.stride[1] +
 							first * c->y.channel_stride,
 						c->y.channel_stride);

@@ -21,7 +21,7 @@
 #include <stdatomic.h>
 
 enum {
-	GRAIN = 32768,        /* elements worth another thread */
+	GRAIN = 32768,        /* elements of cost 1 that are worth another thread */
 	LONG_RUN = 64,        /* elements of a run that is worth a call of its own; shorter runs are gathered */
 	LONG_RUN_BYTES = 512, /* bytes of such a run; shorter runs are rows of a tile */
 };
@@ -34,9 +34,11 @@ struct op_spec {
 	enum et_scalar_type as; /* the element type with the same bytes as the class */
 	bool wraps;    /* the common type is narrower than the stored type, so the result must be wrapped to it */
 	bool is_truth; /* the result is 0 or 1 */
+	uint8_t cost;  /* as that of struct et_elementwise, not 0 */
 };
 
 struct elementwise_job {
+	const struct et_compute *compute;
 	struct et_walk walk; /* view 0 is the output */
 	struct op_spec spec;
 	size_t n_operands;
@@ -118,7 +120,9 @@ static void run_range(void *arg, size_t begin, size_t end)
 	const struct et_walk *walk = &job->walk;
 	size_t inner = walk->n_dims - 1, most = block_capacity(job->spec.compute_class);
 	union block in[ET_SPAN_OPERANDS], result;
-	struct et_span span = { .common = job->spec.common };
+	struct et_pace pace = { job->compute };
+	struct et_paced_span paced = { { .common = job->spec.common }, &pace };
+	struct et_span *const span = &paced.span;
 	struct et_place place, out_place;
 	struct repeated held[ET_SPAN_OPERANDS] = { 0 };
 	et_place_seek(&place, walk, begin);
@@ -130,19 +134,19 @@ static void run_range(void *arg, size_t begin, size_t end)
 			n = left;
 		bool is_one_run = left >= n;
 		unsigned held_mask = 0; /* operands whose block is still valid */
-		span.n = n;
+		span->n = n;
 		for (size_t k = 0; k < job->n_operands; k++) {
-			span.in[k] = job->in[k].filled ? job->in[k].filled : &in[k];
+			span->in[k] = job->in[k].filled ? job->in[k].filled : &in[k];
 			if (is_one_run && walk->strides[k + 1][inner] == 0 && is_held(&held[k], place.offset[k + 1], n))
 				held_mask |= 1u << k;
 			if (is_one_run && job->in[k].is_direct)
-				span.in[k] = job->in[k].data + place.offset[k + 1] * (int64_t)job->in[k].element_bytes;
+				span->in[k] = job->in[k].data + place.offset[k + 1] * (int64_t)job->in[k].element_bytes;
 		}
 		for (size_t filled = 0; filled < n;) {
 			size_t run = et_place_run(&place, walk);
 			run = run < n - filled ? run : n - filled;
 			for (size_t k = 0; k < job->n_operands; k++) {
-				if (span.in[k] != &in[k] || held_mask >> k & 1)
+				if (span->in[k] != &in[k] || held_mask >> k & 1)
 					continue;
 				held[k] = (struct repeated){ is_one_run ? n : 0, place.offset[k + 1] };
 				job->in[k].load((uint8_t *)&in[k] + filled * job->class_bytes,
@@ -153,17 +157,17 @@ static void run_range(void *arg, size_t begin, size_t end)
 			filled += run;
 		}
 		if (is_one_run && job->is_out_direct) {
-			span.out = job->out + out_place.offset[0] * (int64_t)job->out_bytes;
-			compute(&job->spec, &span);
+			span->out = job->out + out_place.offset[0] * (int64_t)job->out_bytes;
+			compute(&job->spec, span);
 			et_place_advance(&out_place, walk, n);
 		} else {
-			span.out = &result;
-			compute(&job->spec, &span);
-			store_block(job, &out_place, span.out, n);
+			span->out = &result;
+			compute(&job->spec, span);
+			store_block(job, &out_place, span->out, n);
 		}
 		begin += n;
 	}
-	if (span.divided_by_zero)
+	if (span->divided_by_zero)
 		atomic_store_explicit(&job->divided_by_zero, true, memory_order_relaxed);
 }
 
@@ -218,30 +222,32 @@ static void run_tiles(void *arg, size_t begin, size_t end)
 	const struct et_walk *walk = &job->walk;
 	const size_t outer = walk->n_dims - 2;
 	union block in[ET_SPAN_OPERANDS], result;
-	struct et_span span = { .common = job->spec.common };
+	struct et_pace pace = { job->compute };
+	struct et_paced_span paced = { { .common = job->spec.common }, &pace };
+	struct et_span *const span = &paced.span;
 	struct et_tile tile;
 	struct et_place place;
 	struct repeated held[ET_SPAN_OPERANDS] = { 0 };
 	et_place_seek(&place, walk, begin);
-	for (; begin < end; begin += span.n) {
+	for (; begin < end; begin += span->n) {
 		find_tile(job, &place, end - begin, &tile);
-		span.n = tile.n_rows * tile.n_columns;
+		span->n = tile.n_rows * tile.n_columns;
 		for (size_t k = 0; k < job->n_operands; k++) {
 			const uint8_t *from = job->in[k].data + place.offset[k + 1] * (int64_t)job->in[k].element_bytes;
 			set_tile_strides(&tile, walk, k + 1);
-			span.in[k] = job->in[k].filled ? job->in[k].filled : &in[k];
+			span->in[k] = job->in[k].filled ? job->in[k].filled : &in[k];
 			if (job->in[k].is_direct && et_tile_is_run(&tile))
-				span.in[k] = from;
-			if (span.in[k] != &in[k] || (tile.row == 0 && is_held(&held[k], place.offset[k + 1], span.n)))
+				span->in[k] = from;
+			if (span->in[k] != &in[k] || (tile.row == 0 && is_held(&held[k], place.offset[k + 1], span->n)))
 				continue;
-			held[k] = (struct repeated){ span.n, place.offset[k + 1] };
+			held[k] = (struct repeated){ span->n, place.offset[k + 1] };
 			et_tile_load(&in[k], from, &tile, job->in[k].load, job->class_bytes, job->in[k].element_bytes);
 		}
 		uint8_t *to = job->out + place.offset[0] * (int64_t)job->out_bytes;
 		set_tile_strides(&tile, walk, 0);
 		bool is_direct = job->is_out_direct && et_tile_is_run(&tile);
-		span.out = is_direct ? (void *)to : &result;
-		compute(&job->spec, &span);
+		span->out = is_direct ? (void *)to : &result;
+		compute(&job->spec, span);
 		if (!is_direct)
 			et_tile_store(to, &result, &tile, job->store, job->class_bytes, job->out_bytes);
 		place.index[outer] += (int64_t)tile.n_rows - 1;
@@ -249,7 +255,7 @@ static void run_tiles(void *arg, size_t begin, size_t end)
 			place.offset[v] += ((int64_t)tile.n_rows - 1) * walk->strides[v][outer];
 		et_place_advance(&place, walk, tile.n_columns);
 	}
-	if (span.divided_by_zero)
+	if (span->divided_by_zero)
 		atomic_store_explicit(&job->divided_by_zero, true, memory_order_relaxed);
 }
 
@@ -266,16 +272,18 @@ static void run_contiguous(void *arg, size_t begin, size_t end)
 {
 	struct elementwise_job *job = arg;
 	const size_t most = block_capacity(job->spec.compute_class);
-	struct et_span span = { .common = job->spec.common };
-	for (; begin < end; begin += span.n) {
-		span.n = end - begin < most ? end - begin : most;
+	struct et_pace pace = { job->compute };
+	struct et_paced_span paced = { { .common = job->spec.common }, &pace };
+	struct et_span *const span = &paced.span;
+	for (; begin < end; begin += span->n) {
+		span->n = end - begin < most ? end - begin : most;
 		for (size_t k = 0; k < job->n_operands; k++)
-			span.in[k] = job->in[k].filled ? job->in[k].filled
-						       : job->in[k].data + begin * job->in[k].element_bytes;
-		span.out = job->out + begin * job->out_bytes;
-		compute(&job->spec, &span);
+			span->in[k] = job->in[k].filled ? job->in[k].filled
+							: job->in[k].data + begin * job->in[k].element_bytes;
+		span->out = job->out + begin * job->out_bytes;
+		compute(&job->spec, span);
 	}
-	if (span.divided_by_zero)
+	if (span->divided_by_zero)
 		atomic_store_explicit(&job->divided_by_zero, true, memory_order_relaxed);
 }
 
@@ -497,16 +505,17 @@ static bool fill_few(union small_block *to, const struct et_evalue *number, enum
 /* The most frequent case in programs of small operators: all tensors have the output's type and layout, this type needs
  * no conversion, and the other operands are numbers or single elements. The program of 1,000 tiny operators
  * (tests/bench/make_tiny.c) takes 1.16 times as long without this function, that of int64 1.19 times. */
-static bool apply_same_layout(const struct et_elementwise *op, const struct et_evalue *const *operands,
-	size_t n_operands, struct et_tensor *out, bool *ret_divided_by_zero)
+static bool apply_same_layout(const struct et_elementwise *op, struct et_pace *pace,
+	const struct et_evalue *const *operands, size_t n_operands, struct et_tensor *out, bool *ret_divided_by_zero)
 {
 	const enum et_compute_class compute_class = native_class(out->type);
-	struct et_span span = { .common = out->type, .out = out->data, .n = et_tensor_numel(out) };
+	struct et_paced_span paced = { { .common = out->type, .out = out->data, .n = et_tensor_numel(out) }, pace };
+	struct et_span *const span = &paced.span;
 	union small_block numbers[ET_SPAN_OPERANDS];
 	if (compute_class == ET_N_SPANS || !op->fns[compute_class] || (op->promotes && !(op->promotes & 1)) ||
 		!(op->result == ET_ELEMENTWISE_SAME ||
 			(op->result == ET_ELEMENTWISE_FLOAT && (compute_class == ET_F32 || compute_class == ET_F64))) ||
-		!span.n || span.n > ET_ELEMENTWISE_BLOCK || operands[0]->tag != ET_TAG_TENSOR ||
+		!span->n || span->n > ET_ELEMENTWISE_BLOCK || operands[0]->tag != ET_TAG_TENSOR ||
 		operands[0]->tensor->n_dims != out->n_dims)
 		return false;
 	for (size_t k = 0; k < n_operands; k++) {
@@ -516,16 +525,16 @@ static bool apply_same_layout(const struct et_elementwise *op, const struct et_e
 	for (size_t k = 0; k < n_operands; k++) {
 		const struct et_tensor *tensor = operands[k]->tag == ET_TAG_TENSOR ? operands[k]->tensor : NULL;
 		if (tensor && has_layout_of(tensor, out)) {
-			span.in[k] = tensor->data;
+			span->in[k] = tensor->data;
 			continue;
 		}
 		if (k == 0 || (tensor && tensor->n_dims > out->n_dims) ||
-			!fill_few(&numbers[k], operands[k], out->type, span.n))
+			!fill_few(&numbers[k], operands[k], out->type, span->n))
 			return false;
-		span.in[k] = &numbers[k];
+		span->in[k] = &numbers[k];
 	}
-	op->fns[compute_class](&span);
-	*ret_divided_by_zero = span.divided_by_zero;
+	op->fns[compute_class](span);
+	*ret_divided_by_zero = span->divided_by_zero;
 	return true;
 }
 
@@ -598,10 +607,11 @@ static uint8_t *load_broadcast(uint8_t *to, const uint8_t *from, const struct br
 /* A call of at most one block, whose tensors have the output's layout or broadcast to it: no resizing, no walking.
  * Positions and masks of a decoder are such calls: tests/models/small/shared_caches.bpte takes 1.07 times as long
  * without this function, two_methods_cond.bpte 1.08 times. False: the call is not of this kind. */
-static bool apply_small(const struct op_spec *spec, const struct et_evalue *const *operands, size_t n_operands,
-	struct et_tensor *out, bool *ret_divided_by_zero)
+static bool apply_small(const struct op_spec *spec, struct et_pace *pace, const struct et_evalue *const *operands,
+	size_t n_operands, struct et_tensor *out, bool *ret_divided_by_zero)
 {
-	struct et_span span = { .common = spec->common, .n = et_tensor_numel(out) };
+	struct et_paced_span paced = { { .common = spec->common, .n = et_tensor_numel(out) }, pace };
+	struct et_span *const span = &paced.span;
 	union block in[ET_SPAN_OPERANDS], result;
 	et_load_fn loads[ET_SPAN_OPERANDS];
 	struct broadcast broadcasts[ET_SPAN_OPERANDS];
@@ -609,7 +619,7 @@ static bool apply_small(const struct op_spec *spec, const struct et_evalue *cons
 	size_t rank = 0;
 	bool is_direct = stores_directly(spec, out->type);
 	et_store_fn store = is_direct ? NULL : et_storer(out->type, spec->compute_class);
-	if (span.n > ET_ELEMENTWISE_BLOCK || (!is_direct && !store))
+	if (span->n > ET_ELEMENTWISE_BLOCK || (!is_direct && !store))
 		return false;
 	for (size_t k = 0; k < n_operands; k++) {
 		const struct et_tensor *tensor = operands[k]->tensor;
@@ -619,40 +629,40 @@ static bool apply_small(const struct op_spec *spec, const struct et_evalue *cons
 		if (has_layout_of(tensor, out)) {
 			covered = all;
 			broadcasts[k].n_dims = 1;
-			broadcasts[k].dims[0].size = span.n;
+			broadcasts[k].dims[0].size = span->n;
 			broadcasts[k].dims[0].stride = 1;
-			span.in[k] = tensor->type == spec->as ? tensor->data : NULL;
+			span->in[k] = tensor->type == spec->as ? tensor->data : NULL;
 		} else if (!et_dim_order_is_contiguous(out->dim_order, out->n_dims) ||
 			   !find_broadcast(&broadcasts[k], tensor, out, &covered)) {
 			return false;
 		} else {
-			span.in[k] = NULL;
+			span->in[k] = NULL;
 		}
-		loads[k] = span.in[k] ? NULL : et_loader(tensor->type, spec->compute_class);
-		if (!span.in[k] && !loads[k])
+		loads[k] = span->in[k] ? NULL : et_loader(tensor->type, spec->compute_class);
+		if (!span->in[k] && !loads[k])
 			return false;
 	}
 	if (rank != out->n_dims || covered != all)
 		return false; /* the output has other sizes, or it is too hard to tell here */
 	*ret_divided_by_zero = false;
-	for (size_t k = 0; span.n && k < n_operands; k++) {
+	for (size_t k = 0; span->n && k < n_operands; k++) {
 		const struct et_tensor *tensor = operands[k]->tensor;
-		if (operands[k]->tag == ET_TAG_TENSOR && span.in[k])
+		if (operands[k]->tag == ET_TAG_TENSOR && span->in[k])
 			continue;
-		span.in[k] = &in[k];
+		span->in[k] = &in[k];
 		if (operands[k]->tag == ET_TAG_TENSOR)
 			load_broadcast(in[k].bytes, tensor->data, &broadcasts[k], broadcasts[k].n_dims - 1, loads[k],
 				et_class_size(spec->compute_class), et_scalar_size(tensor->type));
 		else
-			fill_block(&in[k], spec, operands[k], span.n);
+			fill_block(&in[k], spec, operands[k], span->n);
 	}
-	if (!span.n)
+	if (!span->n)
 		return true;
-	span.out = is_direct ? out->data : &result;
-	compute(spec, &span);
+	span->out = is_direct ? out->data : &result;
+	compute(spec, span);
 	if (!is_direct)
-		store(out->data, 1, &result, span.n);
-	*ret_divided_by_zero = span.divided_by_zero;
+		store(out->data, 1, &result, span->n);
+	*ret_divided_by_zero = span->divided_by_zero;
 	return true;
 }
 
@@ -689,6 +699,7 @@ static __attribute__((noinline)) enum et_status apply_general(struct et_kernel_c
 		et_view_broadcast(view, sizes, n_dims);
 	}
 	begin_job(&job, spec, view_list, n_operands);
+	job.compute = ctx->compute;
 	for (size_t k = 0; k < n_operands; k++) {
 		set_in(&job, k, &views[k + 1]);
 		if (operands[k]->tag != ET_TAG_TENSOR)
@@ -698,7 +709,7 @@ static __attribute__((noinline)) enum et_status apply_general(struct et_kernel_c
 		is_one_run(&job)  ? run_contiguous
 		: has_tiles(&job) ? run_tiles
 				  : run_range,
-		&job, job.walk.numel, GRAIN);
+		&job, job.walk.numel, GRAIN / spec->cost);
 	ET_REQUIRE(ctx, !job.divided_by_zero, "division of an integer by zero");
 	return ET_OK;
 }
@@ -707,8 +718,9 @@ enum et_status et_elementwise_apply(struct et_kernel_ctx *ctx, const struct et_e
 	const struct et_evalue *const *operands, size_t n_operands, struct et_tensor *out)
 {
 	struct op_spec spec;
+	struct et_pace pace = { ctx->compute };
 	bool divided_by_zero;
-	if (apply_same_layout(op, operands, n_operands, out, &divided_by_zero)) {
+	if (apply_same_layout(op, &pace, operands, n_operands, out, &divided_by_zero)) {
 		ET_REQUIRE(ctx, !divided_by_zero, "division of an integer by zero");
 		return ET_OK;
 	}
@@ -734,7 +746,10 @@ enum et_status et_elementwise_apply(struct et_kernel_ctx *ctx, const struct et_e
 		"does not take %s", et_scalar_name(spec.common));
 	spec.wraps = op->result == ET_ELEMENTWISE_SAME && spec.compute_class == ET_I64 && out->type != spec.common;
 	spec.is_truth = op->result == ET_ELEMENTWISE_BOOL;
-	if (!apply_small(&spec, operands, n_operands, out, &divided_by_zero))
+	spec.cost = spec.compute_class == ET_F64 ? ET_DOUBLE_COST : 1;
+	if (op->cost && spec.compute_class < ET_I64)
+		spec.cost = op->cost;
+	if (!apply_small(&spec, &pace, operands, n_operands, out, &divided_by_zero))
 		return apply_general(ctx, &spec, operands, n_operands, out);
 	ET_REQUIRE(ctx, !divided_by_zero, "division of an integer by zero");
 	return ET_OK;

@@ -15,6 +15,8 @@
 #ifndef RUNTIME_KERNELS_ENGINE_ELEMENTWISE_H
 #define RUNTIME_KERNELS_ENGINE_ELEMENTWISE_H
 
+#include "runtime/base/list.h"
+#include "runtime/compute.h"
 #include "runtime/kernels/engine/args.h"
 
 #include <tgmath.h>
@@ -38,6 +40,16 @@ struct et_elementwise {
 	double _Complex (*on_complex)(const double _Complex *operands); /* NULL: complex numbers are refused */
 	bool result_is_real;                                            /* the result of on_complex is real */
 	bool promotes_to_output; /* a float output type takes part in promotion */
+	/* How many times as long a float or double may take as one of most operators, 50 ns; 0: 1, or ET_DOUBLE_COST.
+	 * Functions that take longer than a microsecond count their steps (ET_PACED_FN). */
+	uint8_t cost;
+};
+enum { ET_DOUBLE_COST = 4 };
+
+/* All spans that the engine passes to span functions are in one of these. */
+struct et_paced_span {
+	struct et_span span;
+	struct et_pace *pace;
 };
 
 /* The kernel function of a row: ctx->kernel->row is a struct et_elementwise. */
@@ -63,6 +75,11 @@ static inline float et_rint(float x)
 	return __builtin_copysignf(size < 0x1p23f ? whole : size, x);
 }
 
+static inline struct et_pace *et_span_pace(struct et_span *span)
+{
+	return ET_CONTAINER_OF(span, struct et_paced_span, span)->pace;
+}
+
 /* Defines a span function from an expression in a, b, c and common. <tgmath.h> makes sin(a) the float or the double
  * function. The pointers are copied to locals first, because the stores could otherwise alias them. */
 #define ET_SPAN_FN(name, type, loads, expression)                                        \
@@ -78,6 +95,24 @@ static inline float et_rint(float x)
 			out[i] = (type)(expression);                                     \
 		}                                                                        \
 	}
+/* The same for an expression that loops within an element, and adds the number of its steps to n_steps. */
+#define ET_PACED_FN(name, type, loads, expression)            \
+	static void name(struct et_span *span)                \
+	{                                                     \
+		const type *in[ET_SPAN_OPERANDS];             \
+		type *out = span->out;                        \
+		struct et_pace *pace = et_span_pace(span);    \
+		size_t n_steps = 0;                           \
+		memcpy(in, span->in, sizeof(in));             \
+		for (size_t i = 0, n = span->n; i < n; i++) { \
+			if (et_pace_must_stop(pace, n_steps)) \
+				return;                       \
+			loads;                                \
+			n_steps = 1;                          \
+			out[i] = (type)(expression);          \
+		}                                             \
+		pace->n_steps += n_steps;                     \
+	}
 #define ET_LOADS1(type) const type a = in[0][i]
 #define ET_LOADS2(type) const type a = in[0][i], b = in[1][i]
 #define ET_LOADS3(type) const type a = in[0][i], b = in[1][i], c = in[2][i]
@@ -91,6 +126,9 @@ static inline float et_rint(float x)
 #define ET_FLOAT_FNS(name, n, expression)                             \
 	ET_SPAN_FN(name##_f32, float, ET_LOADS##n(float), expression) \
 	ET_SPAN_FN(name##_f64, double, ET_LOADS##n(double), expression)
+#define ET_PACED_FLOAT_FNS(name, n, expression)                        \
+	ET_PACED_FN(name##_f32, float, ET_LOADS##n(float), expression) \
+	ET_PACED_FN(name##_f64, double, ET_LOADS##n(double), expression)
 #define ET_INT64_FN(name, n, expression) ET_SPAN_FN(name##_i64, int64_t, ET_LOADS##n(int64_t), expression)
 #define ET_WIDE_INT_FN(name, n, expression)                                                                   \
 	ET_INT64_FN(name, n, expression)                                                                      \

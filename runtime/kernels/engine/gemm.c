@@ -169,10 +169,12 @@ static void run_one_row(const struct job *job, size_t row, size_t first, size_t 
 	}
 	for (size_t j = first; g->init && j < end; j++)
 		c[j] = g->init[row];
-	for (size_t k = 0; k < g->n_k; k++)
-		job->ukernels->add_scaled(end - first, c + first,
-			b->data + (ptrdiff_t)k * b->row + (ptrdiff_t)first * b->col, b->col,
-			a[(ptrdiff_t)k * g->a_col]);
+	for (size_t done = 0, n; (n = et_next_chunk(job->compute, done, g->n_k)); done += n) {
+		for (size_t k = done; k < done + n; k++)
+			job->ukernels->add_scaled(end - first, c + first,
+				b->data + (ptrdiff_t)k * b->row + (ptrdiff_t)first * b->col, b->col,
+				a[(ptrdiff_t)k * g->a_col]);
+	}
 }
 
 static void run_few_rows(void *arg, size_t first, size_t end)

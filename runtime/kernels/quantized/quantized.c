@@ -544,11 +544,11 @@ static float dot_f32(const float *x, const int8_t *weight, size_t n)
 static void mixed_linear_f32(const struct mixed_f32 *m)
 {
 	struct et_pace pace = { m->compute };
-	for (size_t i = 0; i < m->rows * m->columns && !et_pace_must_stop(&pace, m->n_k); i++) {
+	for (size_t i = 0; i < m->rows * m->columns && !et_pace_must_stop(&pace, 1); i++) {
 		const float *x = m->x + i / m->columns * m->n_k;
 		const int8_t *weight = m->weight + i % m->columns * m->n_k;
 		float sum = 0;
-		for (size_t k = 0; k < m->n_k; k += m->group) {
+		for (size_t k = 0; k < m->n_k && !et_pace_must_stop(&pace, m->group); k += m->group) {
 			size_t n = m->n_k - k < m->group ? m->n_k - k : m->group;
 			sum += dot_f32(x + k, weight + k, n) * m->scales[i % m->columns * m->n_groups + k / m->group];
 		}
@@ -617,10 +617,10 @@ static enum et_status mixed(struct et_kernel_ctx *ctx, struct et_evalue *const *
 	if (!numbers || !factors)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	struct et_pace pace = { ctx->compute };
-	for (int64_t i = 0; i < rows * columns && !et_pace_must_stop(&pace, (size_t)n_k); i++) {
+	for (int64_t i = 0; i < rows * columns && !et_pace_must_stop(&pace, 1); i++) {
 		int64_t row = i / columns, column = i % columns;
 		double sum = 0, part = 0;
-		for (int64_t k = 0; k < n_k; k++) {
+		for (int64_t k = 0; k < n_k && !et_pace_must_stop(&pace, 1); k++) {
 			int64_t at = is_linear ? column * n_k + k : k * columns + column;
 			double scale = factors[is_linear ? (size_t)column * n_groups + (size_t)k / group : (size_t)k],
 			       value = et_round_to(numbers[row * n_k + k] * ((const int8_t *)weight->data)[at],
