@@ -143,7 +143,16 @@ const char *et_graph_kind_name(uint32_t kind);
 
 /* Check the whole graph: indexes; that arguments are of the kinds that the operators' signatures ask for; that each
  * tensor and symbol is made once, before it is read, and neither a constant nor an input is written; sizes that follow
- * from an operator's shape rule. Numbers of another kind than the signature's are replaced by equal ones of the right
+ * from an operator's shape rule; types; that the other operands fit (operand_rules.h): weights, biases, scales, masks,
+ * caches, texts, ranges of numbers.
+ *
+ * So a kernel may take for granted: types and ranks are those of the operator's row; no operand is smaller than the
+ * sizes of the run say (weights and scales of quantized operators may be larger: their own sizes are the strides); an
+ * average has a divisor, a pool's window and a choice have an element. It must check what lies in tensors: indices, and
+ * each tap of a window against the input's edges. Sizes of a run that are smaller than the largest ones, and symbols,
+ * are checked by et_graph_infer in the run.
+ *
+ * Numbers of another kind than the signature's are replaced by equal ones of the right
  * kind, since exporters merge equal numbers of different kinds (0 and 0.0). Afterwards producer and n_users hold.
  * ET_E_DELEGATE_INVALID_COMPATIBILITY with the node and what is wrong; ET_E_MEMORY_ALLOCATION_FAILED. In verify.c. */
 enum et_status et_graph_verify(struct et_graph *graph, struct et_diag *diag);

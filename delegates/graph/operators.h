@@ -11,6 +11,15 @@
  *
  * Results are T, I (a symbol) or * (any number of tensors).
  *
+ * Types have a letter for each argument that is a tensor or a list of them, then '>' and a letter for each result that
+ * is a tensor; the last letter is that of all further results:
+ *
+ *     x any type           k an integer or bool      f a float       q i8, u8 or i32     (all of a node are one type)
+ *     a any type           n i32 or i64 (indices)    s any float     z i8, i32 or i64 (zero points)
+ *     m a float or bool    b bool                    c i8            u u8            w i32
+ *
+ * A float is f16, f32 or f64.
+ *
  * Source of names and arguments: PyTorch's native_functions.yaml; for et_vk, ExecuTorch's
  * backends/vulkan/custom_ops_lib.py; for quantized_decomposed and torchao, the libraries of these names. */
 #ifndef DELEGATES_GRAPH_OPERATORS_H
@@ -38,10 +47,13 @@ struct et_graph_shapes;
 struct et_graph_operator {
 	const char *name;      /* with its overload: "aten.add.Tensor" */
 	const char *signature; /* see above */
+	const char *types;     /* see above */
 	uint8_t group;         /* enum et_graph_class */
 	uint8_t n_states;      /* arguments 3 ... 3 + n_states - 1 are states, which the operator changes: KV caches */
 	/* Sizes of the results from those of the arguments; in shape_rules.c. */
 	bool (*infer)(struct et_graph_shapes *shapes);
+	/* Whether the other operands fit, after that; in operand_rules.c. */
+	bool (*fits)(struct et_graph_shapes *shapes);
 };
 
 /* The row of @name; NULL: no such operator. */

@@ -4,6 +4,7 @@
 
 #include "delegates/graph/operators.h"
 #include "delegates/graph/shape_rules.h"
+#include "runtime/base/checked.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -113,6 +114,29 @@ void et_graph_largest_sizes(const struct et_graph *graph, struct et_graph_size *
 	}
 }
 
+static uint64_t numel(const uint32_t *dims, uint32_t n_dims)
+{
+	uint64_t n = 1;
+	for (uint32_t i = 0; i < n_dims; i++)
+		n = et_times(n, dims[i]);
+	return n;
+}
+
+/* A place has room for the declared sizes. The elements count: one size may become larger when another one shrinks. */
+static bool is_within_declared(struct et_graph_shapes *s)
+{
+	for (uint32_t i = 0; i < s->node->n_results; i++) {
+		const struct et_graph_value *value = &s->graph->values[s->node->results[i]];
+		const struct et_graph_size *size = et_graph_result(s, i);
+		if (value->kind != ET_GRAPH_TENSOR)
+			continue;
+		if (size->n_dims != value->tensor->n_dims ||
+			numel(size->dims, size->n_dims) > numel(value->tensor->dims, value->tensor->n_dims))
+			return et_graph_misfit(s, "result %u is declared with other sizes than its arguments give", i);
+	}
+	return true;
+}
+
 enum et_status et_graph_infer(const struct et_graph *graph, uint32_t node, struct et_graph_size *sizes,
 	struct et_diag *diag)
 {
@@ -121,5 +145,14 @@ enum et_status et_graph_infer(const struct et_graph *graph, uint32_t node, struc
 	bool is_right = s.node->op->infer(&s);
 	if (s.is_unknown)
 		return ET_E_NOT_SUPPORTED;
+	is_right = is_right && s.node->op->fits(&s) && is_within_declared(&s);
 	return is_right ? ET_OK : et_fail(diag, ET_E_INVALID_ARGUMENT, "%s", why.text);
+}
+
+enum et_status et_graph_fits(const struct et_graph *graph, uint32_t node, struct et_graph_size *sizes,
+	struct et_diag *diag)
+{
+	struct et_diag why = { "" };
+	struct et_graph_shapes s = { .graph = graph, .node = &graph->nodes[node], .sizes = sizes, .diag = &why };
+	return s.node->op->fits(&s) ? ET_OK : et_fail(diag, ET_E_INVALID_ARGUMENT, "%s", why.text);
 }

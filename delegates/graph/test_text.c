@@ -37,13 +37,14 @@ static const char *const texts[] = {
 	"%0: i8[2] = constant {-128, 127}\n"
 	"%1: i8[4] = aten.cat.default([%0, %0], 0)\n"
 	"%2: f64[1, 1] = constant {0.1}\n"
-	"%3: f64[1, 1] = aten.div.Tensor_mode(%2, %2, \"a\\x22\\x5c\\x01\")\n"
-	"%4: u8[2] = constant {0, 255}\n"
-	"%5: bool[2] = constant {0, 1}\n"
-	"%6: i64[2] = constant {-9007199254740991, 5}\n"
-	"%7: i32[2] = constant {-2147483648, 2147483647}\n"
-	"%8: f16[1] = constant 7\n"
-	"return %1, %4, %5, %6, %7, %3, %8\n",
+	"%3: f64[1, 1], %4: i8[1, 1] = torchao.choose_qparams_affine.default(%2, \"a\\x22\\x5c\\x01\", [1, 1], none, none, "
+	"none, none, none, none, false)\n"
+	"%5: u8[2] = constant {0, 255}\n"
+	"%6: bool[2] = constant {0, 1}\n"
+	"%7: i64[2] = constant {-9007199254740991, 5}\n"
+	"%8: i32[2] = constant {-2147483648, 2147483647}\n"
+	"%9: f16[1] = constant 7\n"
+	"return %1, %5, %6, %7, %8, %3, %9\n",
 };
 
 static void texts_come_back(void **state)

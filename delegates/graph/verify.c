@@ -2,6 +2,7 @@
 /* The check of a whole graph, in the order in which it runs. What was made so far is known at each node, so a value
  * that is read too early, or written twice, is seen. Nothing is trusted but the arrays' lengths: indexes, kinds, sizes
  * and numbers may be anything. Time and memory are in proportion to the nodes and the items of their lists. */
+#include "delegates/graph/operand_rules.h"
 #include "delegates/graph/operators.h"
 #include "delegates/graph/shapes.h"
 #include "runtime/base/checked.h"
@@ -213,6 +214,15 @@ static void declare_sizes(struct verifier *v, uint32_t index)
 	memcpy(v->sizes[index].dims, tensor->dims, sizeof(tensor->dims));
 }
 
+static enum et_status check_types(struct verifier *v)
+{
+	struct et_diag why = { "" };
+	struct et_graph_shapes s = {
+		.graph = v->graph, .node = &v->graph->nodes[v->node], .sizes = v->sizes, .diag = &why
+	};
+	return et_graph_types_fit(&s) ? ET_OK : et_fail(v->diag, ET_E_INVALID_ARGUMENT, "%s", why.text);
+}
+
 static enum et_status check_results(struct verifier *v)
 {
 	const struct et_graph_node *node = &v->graph->nodes[v->node];
@@ -228,7 +238,9 @@ static enum et_status check_results(struct verifier *v)
 		v->is_made[index] = true;
 		v->sizes[index].is_known = false;
 	}
-	enum et_status status = et_graph_infer(v->graph, v->node, v->sizes, v->diag);
+	enum et_status status = check_types(v);
+	if (status == ET_OK)
+		status = et_graph_infer(v->graph, v->node, v->sizes, v->diag);
 	if (status != ET_OK && status != ET_E_NOT_SUPPORTED)
 		return ET_E_DELEGATE_INVALID_COMPATIBILITY;
 	for (uint32_t i = 0; i < node->n_results && wanted == ET_GRAPH_TENSOR; i++) {
@@ -237,6 +249,8 @@ static enum et_status check_results(struct verifier *v)
 		else if (check_sizes_of(v, i) != ET_OK)
 			return ET_E_DELEGATE_INVALID_COMPATIBILITY;
 	}
+	if (status == ET_E_NOT_SUPPORTED && et_graph_fits(v->graph, v->node, v->sizes, v->diag) != ET_OK)
+		return ET_E_DELEGATE_INVALID_COMPATIBILITY;
 	return ET_OK;
 }
 
