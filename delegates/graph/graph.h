@@ -66,9 +66,12 @@ struct et_graph_tensor {
 
 	/* Set by passes (passes.h). The tensor lies in the memory of alias_of, from row alias_start along dimension
 	 * alias_dim of that one; ET_GRAPH_NONE: in memory of its own. */
-	uint32_t alias_of;
+	uint32_t alias_of; /* the first argument of the node that makes it */
 	uint8_t alias_dim;
 	uint64_t alias_start;
+	/* Set by an engine before et_graph_place: as an output it cannot lie in the caller's memory, where it has another
+	 * type (i64 instead of i32). So it gets a place in the arena, which is its own until the run ends. */
+	bool needs_place;
 	/* Where it lies in the arena of a run, in bytes; ET_GRAPH_NO_PLACE; or ET_GRAPH_OUTPUT_PLACE: in the caller's
 	 * memory. */
 	uint64_t place;

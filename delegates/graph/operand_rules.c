@@ -482,8 +482,8 @@ static bool is_one_of(uint8_t type, const char *list)
 	static const struct {
 		char letter;
 		uint8_t type;
-	} letters[] = { { 'f', ET_FLOAT32 }, { 'h', ET_FLOAT16 }, { 'd', ET_FLOAT64 }, { 'b', ET_BOOL }, { 'u', ET_UINT8 },
-		{ 'c', ET_INT8 }, { 'w', ET_INT32 }, { 'l', ET_INT64 } };
+	} letters[] = { { 'f', ET_FLOAT32 }, { 'h', ET_FLOAT16 }, { 'd', ET_FLOAT64 }, { 'b', ET_BOOL },
+		{ 'u', ET_UINT8 }, { 'c', ET_INT8 }, { 'w', ET_INT32 }, { 'l', ET_INT64 } };
 	for (size_t i = 0; i < ET_ARRAY_LEN(letters); i++)
 		if (letters[i].type == type)
 			return strchr(list, letters[i].letter) != NULL;
@@ -497,8 +497,8 @@ static bool is_type_of(uint8_t type, char letter)
 		char letter;
 		const char *list;
 	} rows[] = { { 'a', "fhdbucwl" }, { 'x', "fhdbucwl" }, { 'f', "fhd" }, { 's', "fhd" }, { 'm', "fhdb" },
-		{ 'k', "bucwl" }, { 'n', "wl" }, { 'z', "cwl" }, { 'q', "cuw" }, { 'b', "b" }, { 'c', "c" }, { 'u', "u" },
-		{ 'w', "w" } };
+		{ 'k', "bucwl" }, { 'n', "wl" }, { 'z', "cwl" }, { 'q', "cuw" }, { 'b', "b" }, { 'c', "c" },
+		{ 'u', "u" }, { 'w', "w" } };
 	for (size_t i = 0; i < ET_ARRAY_LEN(rows); i++)
 		if (rows[i].letter == letter)
 			return is_one_of(type, rows[i].list);
@@ -519,7 +519,8 @@ static bool has_type(struct et_graph_shapes *s, uint32_t index, char letter, con
 	if (value->kind != ET_GRAPH_TENSOR)
 		return true; /* left out */
 	bool is_common = strchr("xfkq", letter) != NULL;
-	if (!is_type_of(value->tensor->type, letter) || (is_common && *common != UINT8_MAX && *common != value->tensor->type))
+	if (!is_type_of(value->tensor->type, letter) ||
+		(is_common && *common != UINT8_MAX && *common != value->tensor->type))
 		return et_graph_misfit(s, "%s %u is of a type that does not fit", what, number);
 	if (is_common)
 		*common = value->tensor->type;

@@ -16,11 +16,13 @@ void et_graph_remove_dead(struct et_graph *graph);
 
 /* Let results lie where an argument lies, so that nothing is copied: views, squeezes and unsqueezes, and slices,
  * selections and parts along the outermost dimension that is not 1. Sets the alias_ members of their tensors;
- * such a node needs no work. Outputs of the graph and what lies in a state are left alone. In pass_aliases.c. */
+ * such a node needs no work. Outputs of the graph and what lies in a state are left alone. Aliases from before are
+ * forgotten. In pass_aliases.c. */
 void et_graph_find_aliases(struct et_graph *graph);
 
 /* Give each tensor that a node makes, and that is neither an output of the graph nor an alias, a place in the arena of
- * a run: tensors that are not in use at the same time share memory. Sizes are the largest ones. Every place is a
+ * a run: tensors that are not in use at the same time share memory. An output whose needs_place is set gets a place that
+ * nothing else has until the end of the run. Sizes are the largest ones. Every place is a
  * multiple of @align, a power of two. *@ret_n_bytes: the arena's size. In pass_places.c. */
 enum et_status et_graph_place(struct et_graph *graph, uint64_t align, uint64_t *ret_n_bytes, struct et_diag *diag);
 

@@ -97,6 +97,11 @@ static void mistakes_are_named(void **state)
 		{ "%0: f16[1] = constant {1}\nreturn %0\n", "no numbers in texts" },
 		{ "%0: f32[1000000000] = constant {1}\nreturn %0\n", "numbers are missing" },
 		{ "%0: symbol = constant 1\nreturn %0\n", "a constant is a tensor" },
+		{ "%0: f32[2] on 5 = input\nreturn %0\n", "neither 'at' nor 'in'" },
+		{ "%0: f32[2] at -5 = input\nreturn %0\n", "a number is missing" },
+		{ "%0: f32[2] in %1 = input\nreturn %0\n", "no line before" },
+		{ "%0: f32[2] = input\n%1: f32[2] in %0 at 5 = aten.relu.default(%0)\nreturn %1\n",
+			"'from row ... of dim ...' is missing" },
 	};
 	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
 		struct graph_rig rig;

@@ -146,6 +146,23 @@ static void what_does_not_fit_is_refused(void **state)
 	}
 }
 
+static void what_lies_elsewhere_is_refused(void **state)
+{
+	static const char *const texts[] = {
+		"%0: f32[2] = input\n%1: f32[2] = input\n%2: f32[2] in %1 = aten.view_copy.default(%0, [2])\nreturn %2\n",
+		"%0: f32[2] = input\n%1: f32[2] in %0 from row 1 of dim 0 = aten.view_copy.default(%0, [2])\nreturn %1\n",
+		"%0: f32[2] = input\n%1: f32[2] in %0 = input\nreturn %1\n",
+	};
+	for (size_t i = 0; i < ET_ARRAY_LEN(texts); i++) {
+		struct graph_rig rig;
+		if (graph_rig_parse(&rig, texts[i]) != ET_E_DELEGATE_INVALID_COMPATIBILITY ||
+			(!strstr(rig.diag.text, "does not lie in argument 0") &&
+				!strstr(rig.diag.text, "what no node makes")))
+			fail_msg("%s: '%s'", texts[i], rig.diag.text);
+		graph_rig_deinit(&rig);
+	}
+}
+
 /* 0, 0.0 and False are one value in an export. */
 static void numbers_become_of_the_right_kind(void **state)
 {
@@ -194,6 +211,7 @@ int main(void)
 		cmocka_unit_test(rows_are_sorted_and_found),
 		cmocka_unit_test(results_have_their_sizes),
 		cmocka_unit_test(what_does_not_fit_is_refused),
+		cmocka_unit_test(what_lies_elsewhere_is_refused),
 		cmocka_unit_test(numbers_become_of_the_right_kind),
 		cmocka_unit_test(smaller_inputs_give_smaller_results),
 	};

@@ -18,7 +18,7 @@
  * end of a line is a comment.
  *
  * After passes a text also says where tensors lie: `f32[1, 4] at 128` in the arena of a run, `f32[4] in %5` where that
- * tensor lies, `f32[4] in %5 from row 2 of dim 0` in a part of it. The parser refuses that. */
+ * tensor lies, `f32[4] in %5 from row 2 of dim 0` in a part of it. */
 #ifndef DELEGATES_GRAPH_TEXT_H
 #define DELEGATES_GRAPH_TEXT_H
 

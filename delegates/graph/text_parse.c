@@ -270,6 +270,44 @@ static uint32_t operand(struct parser *p, bool may_be_list)
 
 /* --- lines ---------------------------------------------------------------------------------------- */
 
+static bool expect_u64(struct parser *p, uint64_t *ret_i)
+{
+	char text[MAX_WORD];
+	int64_t i;
+	if (!word(p, text) || !to_int(text, &i) || i < 0)
+		return fail(p, "a number is missing here");
+	*ret_i = (uint64_t)i;
+	return true;
+}
+
+static bool expect_word(struct parser *p, const char *wanted)
+{
+	char text[MAX_WORD];
+	return (word(p, text) && strcmp(text, wanted) == 0) || fail(p, "'from row ... of dim ...' is missing here");
+}
+
+/* Behind a type: nothing, "at 128", "in %5" or "in %5 from row 2 of dim 0". */
+static bool memory(struct parser *p, struct et_graph_tensor *tensor)
+{
+	char text[MAX_WORD];
+	uint32_t dim;
+	if (!word(p, text))
+		return p->status == ET_OK;
+	if (strcmp(text, "at") == 0)
+		return expect_u64(p, &tensor->place);
+	if (strcmp(text, "in") != 0 || !expect(p, '%'))
+		return fail(p, "this is neither 'at' nor 'in'");
+	tensor->alias_of = reference(p);
+	skip_blanks(p);
+	if (p->status != ET_OK || !is_word_char(peek(p)))
+		return p->status == ET_OK;
+	if (!expect_word(p, "from") || !expect_word(p, "row") || !expect_u64(p, &tensor->alias_start) ||
+		!expect_word(p, "of") || !expect_word(p, "dim") || !expect_uint(p, ET_GRAPH_MAX_DIMS - 1, &dim))
+		return false;
+	tensor->alias_dim = (uint8_t)dim;
+	return true;
+}
+
 /* "%3: f32[1, 8]", behind the '%'. */
 static uint32_t made(struct parser *p)
 {
@@ -310,6 +348,8 @@ static uint32_t made(struct parser *p)
 			fail(p, "the tensor is too large");
 			return ET_GRAPH_NONE;
 		}
+		if (!memory(p, value.tensor))
+			return ET_GRAPH_NONE;
 	}
 	p->values[n] = add(p, &value);
 	return p->values[n];

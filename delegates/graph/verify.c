@@ -6,6 +6,7 @@
 #include "delegates/graph/operators.h"
 #include "delegates/graph/shapes.h"
 #include "runtime/base/checked.h"
+#include "runtime/tensor.h"
 
 #include <math.h>
 #include <string.h>
@@ -214,6 +215,27 @@ static void declare_sizes(struct verifier *v, uint32_t index)
 	memcpy(v->sizes[index].dims, tensor->dims, sizeof(tensor->dims));
 }
 
+/* A result that lies in another tensor's memory lies in that of the first argument, and within it. */
+static enum et_status check_alias(struct verifier *v, uint32_t result)
+{
+	const struct et_graph_node *node = &v->graph->nodes[v->node];
+	const struct et_graph_tensor *tensor = value_of(v, node->results[result])->tensor;
+	if (tensor->alias_of == ET_GRAPH_NONE)
+		return ET_OK;
+	const struct et_graph_value *of = node->n_args && node->args[0] == tensor->alias_of
+						  ? value_of(v, tensor->alias_of)
+						  : &(struct et_graph_value){ .kind = ET_GRAPH_NULL };
+	uint64_t n = of->kind == ET_GRAPH_TENSOR ? et_scalar_size((enum et_scalar_type)tensor->type) : 0;
+	for (uint32_t i = tensor->alias_dim + 1; n && i < of->tensor->n_dims; i++)
+		n = et_times(n, of->tensor->dims[i]);
+	n = et_times(n, tensor->alias_start);
+	if (of->kind != ET_GRAPH_TENSOR || of->tensor->type != tensor->type ||
+		(tensor->n_bytes && !et_in_range(n, tensor->n_bytes, of->tensor->n_bytes)))
+		return et_fail(v->diag, ET_E_DELEGATE_INVALID_COMPATIBILITY,
+			"node %u, %s: result %u does not lie in argument 0", v->node, node->op->name, result);
+	return ET_OK;
+}
+
 static enum et_status check_types(struct verifier *v)
 {
 	struct et_diag why = { "" };
@@ -247,6 +269,8 @@ static enum et_status check_results(struct verifier *v)
 		if (status == ET_E_NOT_SUPPORTED)
 			declare_sizes(v, node->results[i]); /* they depend on a symbol: the largest are declared */
 		else if (check_sizes_of(v, i) != ET_OK)
+			return ET_E_DELEGATE_INVALID_COMPATIBILITY;
+		if (check_alias(v, i) != ET_OK)
 			return ET_E_DELEGATE_INVALID_COMPATIBILITY;
 	}
 	if (status == ET_E_NOT_SUPPORTED && et_graph_fits(v->graph, v->node, v->sizes, v->diag) != ET_OK)
@@ -282,6 +306,9 @@ static enum et_status check_values_of_graph(struct verifier *v)
 		const struct et_graph_value *value = value_of(v, i);
 		v->is_made[i] = (value->kind == ET_GRAPH_TENSOR || value->kind == ET_GRAPH_SYMBOL) &&
 				value->origin != ET_GRAPH_OF_NODE;
+		if (v->is_made[i] && value->kind == ET_GRAPH_TENSOR && value->tensor->alias_of != ET_GRAPH_NONE)
+			return et_fail(v->diag, ET_E_DELEGATE_INVALID_COMPATIBILITY,
+				"value %u: what no node makes lies in another tensor", i);
 		for (uint32_t k = 0; value->kind == ET_GRAPH_VALUES && k < value->list.n; k++)
 			if (value->list.values[k] >= v->n_values ||
 				value_of(v, value->list.values[k])->kind == ET_GRAPH_VALUES)
