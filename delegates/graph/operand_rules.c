@@ -435,6 +435,26 @@ bool et_graph_fits_rotary(struct et_graph_shapes *s)
 	return true;
 }
 
+/* q [N, S, D], k [N, L, D] or [N, D, L], v [N, L, E], mask, scale, which of the two */
+bool et_graph_fits_attention_rows(struct et_graph_shapes *s)
+{
+	sizes q = et_graph_arg(s, 0), k = et_graph_arg(s, 1), v = et_graph_arg(s, 2), mask = et_graph_arg(s, 3);
+	bool has_rows = et_graph_bool(s, 5);
+	if (k->n_dims != 3 || k->dims[0] != q->dims[0] || v->dims[0] != q->dims[0] ||
+		k->dims[has_rows ? 2 : 1] != q->dims[2] || k->dims[has_rows ? 1 : 2] != v->dims[1])
+		return et_graph_misfit(s, "query, key and value do not fit each other");
+	if (!mask)
+		return true;
+	const uint32_t scores[] = { q->dims[1], v->dims[1] };
+	uint64_t n = 1;
+	for (uint32_t i = 0; i + 2 < mask->n_dims; i++)
+		n = et_times(n, mask->dims[i]);
+	struct et_graph_size inner = { .n_dims = mask->n_dims < 2 ? mask->n_dims : 2 };
+	memcpy(inner.dims, mask->dims + mask->n_dims - inner.n_dims, inner.n_dims * sizeof(*inner.dims));
+	return (is_broadcast_of(&inner, scores, 2) && (n == 1 || n == q->dims[0])) ||
+	       et_graph_misfit(s, "the mask does not fit");
+}
+
 /* q [B, H, S, D], k, v [B, H, L, D], mask */
 bool et_graph_fits_sdpa(struct et_graph_shapes *s)
 {

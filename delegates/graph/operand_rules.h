@@ -9,6 +9,7 @@
 
 #define ET_GRAPH_FITS(name) bool et_graph_fits_##name(struct et_graph_shapes *s)
 ET_GRAPH_FITS(any); /* always true */
+ET_GRAPH_FITS(attention_rows);
 ET_GRAPH_FITS(avg_pool);
 ET_GRAPH_FITS(batch_norm);
 ET_GRAPH_FITS(convolution);

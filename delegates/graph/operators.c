@@ -10,7 +10,9 @@
 #include <string.h>
 
 #define ROW(name, signature, types, group, rule, fits) \
-	{ name, signature, types, ET_GRAPH_##group, 0, et_graph_infer_##rule, et_graph_fits_##fits }
+	{ name, signature, types, ET_GRAPH_##group, false, 0, et_graph_infer_##rule, et_graph_fits_##fits }
+#define INTERNAL(name, signature, types, group, rule, fits) \
+	{ name, signature, types, ET_GRAPH_##group, true, 0, et_graph_infer_##rule, et_graph_fits_##fits }
 
 /* Sorted by name. */
 static const struct et_graph_operator rows[] = {
@@ -95,12 +97,14 @@ static const struct et_graph_operator rows[] = {
 	ROW("et_vk.sdpa.default", "TTTtd>T", "fffm>f", ATTENTION, attention, sdpa),
 	ROW("et_vk.select_as_symint.default", "TII>I", "n>", NUMBER, unknown_symbol, element),
 	ROW("floordiv", "II>I", ">", NUMBER, arithmetic, any),
+	INTERNAL("graph.attention", "TTTtdB>T", "ffff>f", ATTENTION, attention_rows, attention_rows),
+	INTERNAL("graph.convolution", "TTtLLLI>T", "fff>f", WINDOW, padded_convolution, convolution),
 	ROW("mul", "II>I", ">", NUMBER, arithmetic, any),
 	ROW("quantized_decomposed.dequantize_per_channel.default", "TTtIII__>T", "qsz>s", QUANTIZE, same,
 		dequantize_channels),
 	ROW("quantized_decomposed.dequantize_per_tensor.default", "TDIII__>T", "q>s", QUANTIZE, same, quantize),
 	ROW("quantized_decomposed.quantize_per_tensor.default", "TDIII_>T", "s>q", QUANTIZE, same, quantize),
-	{ "sdpa_with_kv_cache.default", "TTTTTIItDBd>T", "fffffm>f", ET_GRAPH_ATTENTION, 2, et_graph_infer_same,
+	{ "sdpa_with_kv_cache.default", "TTTTTIItDBd>T", "fffffm>f", ET_GRAPH_ATTENTION, false, 2, et_graph_infer_same,
 		et_graph_fits_kv_cache },
 	ROW("sub", "II>I", ">", NUMBER, arithmetic, any),
 	ROW("sym_size.int", "TI>I", "a>", NUMBER, sym_size, any),
@@ -126,6 +130,12 @@ const struct et_graph_operator *et_graph_operator_find(const char *name)
 const struct et_graph_operator *et_graph_operator_at(uint32_t index)
 {
 	return index < ET_ARRAY_LEN(rows) ? &rows[index] : NULL;
+}
+
+bool et_graph_operator_is_step(const struct et_graph_operator *op)
+{
+	return op->group == ET_GRAPH_ELEMENTWISE ||
+	       (op->group == ET_GRAPH_QUANTIZE && op->fits == et_graph_fits_quantize);
 }
 
 uint32_t et_graph_operator_n_args(const struct et_graph_operator *op, uint32_t *ret_n_results)

@@ -20,7 +20,15 @@
  *
  * A float is f16, f32 or f64.
  *
- * Source of names and arguments: PyTorch's native_functions.yaml; for et_vk, ExecuTorch's
+ * Names that begin with "graph." are ours, for what passes make:
+ *
+ *     graph.convolution     x, weights, bias, stride, padding, dilation, groups: aten.convolution whose padding is a list of
+ *                           the zeros in front of and behind each spatial dimension, beginning with the outermost one
+ *     graph.attention       q [N, S, D], k, v [N, L, E], mask, scale, has_rows: softmax(q k * scale + mask) v, where k is
+ *                           [N, L, D] if has_rows, else [N, D, L]; the mask's last two dimensions go with S and L, those
+ *                           before them have one element or N altogether
+ *
+ * Source of other names and arguments: PyTorch's native_functions.yaml; for et_vk, ExecuTorch's
  * backends/vulkan/custom_ops_lib.py; for quantized_decomposed and torchao, the libraries of these names. */
 #ifndef DELEGATES_GRAPH_OPERATORS_H
 #define DELEGATES_GRAPH_OPERATORS_H
@@ -49,6 +57,7 @@ struct et_graph_operator {
 	const char *signature; /* see above */
 	const char *types;     /* see above */
 	uint8_t group;         /* enum et_graph_class */
+	bool is_internal;      /* made by passes only: readers of payloads refuse it, as any unknown name */
 	uint8_t n_states;      /* arguments 3 ... 3 + n_states - 1 are states, which the operator changes: KV caches */
 	/* Sizes of the results from those of the arguments; in shape_rules.c. */
 	bool (*infer)(struct et_graph_shapes *shapes);
@@ -60,6 +69,9 @@ struct et_graph_operator {
 const struct et_graph_operator *et_graph_operator_find(const char *name);
 /* All rows, by name; NULL from the end on. */
 const struct et_graph_operator *et_graph_operator_at(uint32_t index);
+
+/* Whether it may be a step of a node: element by element, with one result of the running value's sizes. */
+bool et_graph_operator_is_step(const struct et_graph_operator *op);
 
 /* The number of arguments; *@ret_n_results: of results, UINT32_MAX for any. */
 uint32_t et_graph_operator_n_args(const struct et_graph_operator *op, uint32_t *ret_n_results);

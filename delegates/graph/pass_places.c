@@ -54,8 +54,11 @@ static void find_lifetimes(struct placer *p)
 	memset(p->first, 0xff, graph->n_nodes * sizeof(*p->first));
 	for (uint32_t n = 0; n < graph->n_nodes; n++) {
 		const struct et_graph_node *node = &graph->nodes[n];
-		for (uint32_t i = 0; i < node->n_args; i++)
-			read_by(p, node->args[i], n);
+		for (uint32_t k = 0; k <= node->n_steps; k++) {
+			struct et_graph_node part = et_graph_part(node, k);
+			for (uint32_t i = 0; i < part.n_args; i++)
+				read_by(p, part.args[i], n);
+		}
 		for (uint32_t i = 0; i < node->n_results; i++)
 			made_by(p, node->results[i], n);
 	}

@@ -83,6 +83,17 @@ bool et_graph_infer_attention(struct et_graph_shapes *s)
 	return set_like(s, 0, &size);
 }
 
+/* q [N,S,D], v [N,L,E] */
+bool et_graph_infer_attention_rows(struct et_graph_shapes *s)
+{
+	const struct et_graph_size *q = et_graph_arg(s, 0), *v = et_graph_arg(s, 2);
+	if (q->n_dims != 3 || v->n_dims != 3)
+		return et_graph_misfit(s, "query and value do not fit each other");
+	struct et_graph_size size = *q;
+	size.dims[2] = v->dims[2];
+	return set_like(s, 0, &size);
+}
+
 /* --- products ------------------------------------------------------------------------------------- */
 
 bool et_graph_infer_matmul(struct et_graph_shapes *s)

@@ -97,8 +97,7 @@ bool et_graph_misfit(const struct et_graph_shapes *s, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	et_fail(s->diag, ET_E_INVALID_ARGUMENT, "node %u, %s: %s", (unsigned)(s->node - s->graph->nodes),
-		s->node->op->name, text);
+	et_fail(s->diag, ET_E_INVALID_ARGUMENT, "node %u, %s: %s", s->index, s->node->op->name, text);
 	return false;
 }
 
@@ -137,15 +136,31 @@ static bool is_within_declared(struct et_graph_shapes *s)
 	return true;
 }
 
+/* A step leaves the sizes as they are. */
+static bool is_same_size(struct et_graph_shapes *s, const struct et_graph_size *before)
+{
+	const struct et_graph_size *size = et_graph_result(s, 0);
+	return (size->n_dims == before->n_dims &&
+		       memcmp(size->dims, before->dims, size->n_dims * sizeof(*size->dims)) == 0) ||
+	       et_graph_misfit(s, "the step changes the sizes");
+}
+
 enum et_status et_graph_infer(const struct et_graph *graph, uint32_t node, struct et_graph_size *sizes,
 	struct et_diag *diag)
 {
 	struct et_diag why = { "" };
-	struct et_graph_shapes s = { .graph = graph, .node = &graph->nodes[node], .sizes = sizes, .diag = &why };
-	bool is_right = s.node->op->infer(&s);
-	if (s.is_unknown)
-		return ET_E_NOT_SUPPORTED;
-	is_right = is_right && s.node->op->fits(&s) && is_within_declared(&s);
+	struct et_graph_node part;
+	struct et_graph_shapes s = { .graph = graph, .node = &part, .index = node, .sizes = sizes, .diag = &why };
+	bool is_right = true;
+	for (uint32_t i = 0; i <= graph->nodes[node].n_steps && is_right; i++) {
+		const struct et_graph_size *before = i ? &sizes[graph->nodes[node].steps[i - 1].input] : NULL;
+		part = et_graph_part(&graph->nodes[node], i);
+		is_right = part.op->infer(&s);
+		if (s.is_unknown)
+			return ET_E_NOT_SUPPORTED;
+		is_right = is_right && (!before || is_same_size(&s, before)) && part.op->fits(&s) &&
+			   is_within_declared(&s);
+	}
 	return is_right ? ET_OK : et_fail(diag, ET_E_INVALID_ARGUMENT, "%s", why.text);
 }
 
@@ -153,6 +168,12 @@ enum et_status et_graph_fits(const struct et_graph *graph, uint32_t node, struct
 	struct et_diag *diag)
 {
 	struct et_diag why = { "" };
-	struct et_graph_shapes s = { .graph = graph, .node = &graph->nodes[node], .sizes = sizes, .diag = &why };
-	return s.node->op->fits(&s) ? ET_OK : et_fail(diag, ET_E_INVALID_ARGUMENT, "%s", why.text);
+	struct et_graph_node part;
+	struct et_graph_shapes s = { .graph = graph, .node = &part, .index = node, .sizes = sizes, .diag = &why };
+	bool is_right = true;
+	for (uint32_t i = 0; i <= graph->nodes[node].n_steps && is_right; i++) {
+		part = et_graph_part(&graph->nodes[node], i);
+		is_right = part.op->fits(&s);
+	}
+	return is_right ? ET_OK : et_fail(diag, ET_E_INVALID_ARGUMENT, "%s", why.text);
 }

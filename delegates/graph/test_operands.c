@@ -185,6 +185,28 @@ static const struct {
 		{ { "%2, 1", "%2, 0", "argument 1 is no vector of 2" }, { "%2, 1", "%2, 2", "dimension 2 of 2" },
 			{ "%2: i32[3]", "%2: i32[2]", "argument 2 is no vector" } } },
 
+	/* what passes make */
+	{ "%0: f32[1, 4, 9, 8] = input\n%1: f32[8, 2, 3, 3] = constant\n%2: f32[8] = constant\n%9: f32[1, 8, 5, 6] = "
+	  "graph.convolution(%0, %1, %2, [2, 2], [0, 2, 1, 4], [1, 1], 2)\nreturn %9\n",
+		{ { "4]", "6]", "other sizes" }, { "4]", "-4]", "padding of -4" }, { ", 4]", "]", "padding of 3" },
+			{ "%2: f32[8]", "%2: f32[1]", "no vector of 8" }, { "], 2)", "], 3)", "3 groups" } } },
+	{ "%0: f32[6, 5, 8] = input\n%1: f32[6, 8, 7] = input\n%2: f32[6, 7, 4] = input\n%3: f32[2, 3, 1, 7] = input\n"
+	  "%9: f32[6, 5, 4] = graph.attention(%0, %1, %2, %3, 0.5, false)\nreturn %9\n",
+		{ { "false", "true", "do not fit each other" }, { "%1: f32[6", "%1: f32[1", "do not fit each other" },
+			{ "%3: f32[2, 3", "%3: f32[2, 1", "the mask does not fit" },
+			{ "3, 1, 7]", "3, 5, 6]", "the mask does not fit" } } },
+
+	/* steps */
+	{ "%0: f32[2, 3] = input\n%1: f32[3] = input\n%8: f32[2, 3] = aten.exp.default(%0) | aten.add.Tensor(%1, _, 1) | "
+	  "aten.gelu.default(_, \"none\")\n%9: bool[2, 3] = aten.exp.default(%0) | aten.eq.Scalar(_: f32, 1)\nreturn %8, "
+	  "%9\n",
+		{ { "%1, _", "%1, %0", "does not read the running value" },
+			{ "%1: f32[3]", "%1: f32[4]", "sizes 4 and 3 do not go" },
+			{ "%1: f32[3]", "%1: f32[5, 2, 3]", "the step changes the sizes" },
+			{ "_, \"none\"", "_, \"no\"", "neither" }, { "%1: f32", "%1: f16", "argument 1 is of a type" },
+			{ "_: f32, 1", "_, 1", "result 0 is of a type" },
+			{ "aten.gelu.default(_, \"none\")", "aten._softmax.default(_, 0, false)", "it is no step" } } },
+
 	/* attention */
 	{ "%0: f32[1, 5, 4, 8] = input\n%1: f32[1, 5, 2, 8] = input\n%2: f32[5, 4] = input\n%3: f32[5, 4] = input\n"
 	  "%8: f32[1, 5, 4, 8], %9: f32[1, 5, 2, 8] = et_vk.apply_rotary_emb.default(%0, %1, %2, %3)\nreturn %8, %9\n",

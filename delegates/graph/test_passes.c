@@ -195,6 +195,43 @@ static void an_output_to_convert_has_a_place_to_the_end(void **state)
 		"return %1 i64, %4\n");
 }
 
+/* What a step reads is read by its node. */
+static void steps_are_arguments(void **state)
+{
+	expect("%0: f32[16] = input\n"
+	       "%1: f32[16] = aten.clone.default(%0, none)\n"
+	       "%2: f32[16] = aten.exp.default(%0) | aten.add.Tensor(_, %1, 1)\n"
+	       "return %2\n",
+		copies,
+		"%0: f32[16] = input\n"
+		"%1: f32[16] = aten.exp.default(%0) | aten.add.Tensor(_, %0, 1)\n"
+		"return %1\n");
+	expect("%0: f32[16] = input\n"
+	       "%1: f32[16] = aten.abs.default(%0)\n"
+	       "%2: f32[16] = aten.sqrt.default(%0)\n"
+	       "%3: f32[16] = aten.exp.default(%0) | aten.add.Tensor(_, %2, 1)\n"
+	       "%4: f32[16] = aten.clone.default(%0, none) | aten.add.Tensor(_, %1, 1)\n"
+	       "return %4\n",
+		et_graph_remove_dead,
+		"%0: f32[16] = input\n"
+		"%1: f32[16] = aten.abs.default(%0)\n"
+		"%2: f32[16] = aten.clone.default(%0, none) | aten.add.Tensor(_, %1, 1)\n"
+		"return %2\n");
+	expect("%0: f32[16] = input\n"
+	       "%1: f32[16] = aten.abs.default(%0)\n"
+	       "%2: f32[16] = aten.sqrt.default(%0)\n"
+	       "%3: f32[16] = aten.exp.default(%2) | aten.add.Tensor(_, %1, 1)\n"
+	       "%4: f32[16] = aten.abs.default(%3)\n"
+	       "return %4\n",
+		places,
+		"%0: f32[16] = input\n"
+		"%1: f32[16] at 0 = aten.abs.default(%0)\n"
+		"%2: f32[16] at 64 = aten.sqrt.default(%0)\n"
+		"%3: f32[16] at 128 = aten.exp.default(%2) | aten.add.Tensor(_, %1, 1)\n"
+		"%4: f32[16] = aten.abs.default(%3)\n"
+		"return %4\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -203,6 +240,7 @@ int main(void)
 		cmocka_unit_test(dead_nodes_go),
 		cmocka_unit_test(views_are_aliases),
 		cmocka_unit_test(memory_is_used_again),
+		cmocka_unit_test(steps_are_arguments),
 		cmocka_unit_test(an_output_to_convert_has_a_place_to_the_end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,7 +22,7 @@ static void rows_are_sorted_and_found(void **state)
 		assert_int_equal(strspn(op->signature, "TtIiNnDdBbSsELOlf_"),
 			strchr(op->signature, '>') - op->signature);
 	}
-	assert_int_equal(n, 87);
+	assert_int_equal(n, 89);
 	assert_null(et_graph_operator_find("aten.relu"));
 }
 
