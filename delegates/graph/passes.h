@@ -14,6 +14,25 @@ enum et_status et_graph_remove_copies(struct et_graph *graph, struct et_diag *di
 /* Remove nodes of whose results nothing is used, and which change no state. In pass_dead.c. */
 void et_graph_remove_dead(struct et_graph *graph);
 
+/* Compute what does not depend on a run: symbols of literals and of constants' sizes, views of constants, small constants
+ * that full makes, and sums and products of constants of one element. In pass_fold.c. */
+enum et_status et_graph_fold(struct et_graph *graph, struct et_diag *diag);
+
+/* Replace dequantize, activation, quantize by a clamp of the integers where that gives the same. Fewer nodes, and what is
+ * left of them is dead code that goes too. In pass_quantized.c. */
+enum et_status et_graph_simplify_quantized(struct et_graph *graph, struct et_diag *diag);
+
+/* Replace the nodes between two bmm, which scale and mask scores and take their softmax, and both bmm, by one
+ * graph.attention. In pass_attention.c. */
+enum et_status et_graph_fuse_attention(struct et_graph *graph, struct et_diag *diag);
+
+/* Give matrix products and convolutions their padding and their steps. Afterwards there is no conv_with_clamp. In
+ * pass_epilogues.c. */
+enum et_status et_graph_fuse_epilogues(struct et_graph *graph, struct et_diag *diag);
+
+/* Make one node of each chain of elementwise operators. In pass_chains.c. */
+enum et_status et_graph_fuse_chains(struct et_graph *graph, struct et_diag *diag);
+
 /* Let results lie where an argument lies, so that nothing is copied: views, squeezes and unsqueezes, and slices,
  * selections and parts along the outermost dimension that is not 1. Sets the alias_ members of their tensors;
  * such a node needs no work. Outputs of the graph and what lies in a state are left alone. Aliases from before are
