@@ -39,7 +39,7 @@ enum ctl_graph_form ctl_graph_form(const char *name)
 /* @ret_n_bytes: of the arena of a run. */
 static enum et_status simplify(struct et_graph *graph, uint64_t *ret_n_bytes, struct et_diag *diag)
 {
-	static enum et_status (*const passes[])(struct et_graph *, struct et_diag *) = { et_graph_fold,
+	static enum et_status (*const passes[])(struct et_graph *, struct et_diag *) = { et_graph_precompute,
 		et_graph_remove_copies, et_graph_simplify_quantized, et_graph_fuse_attention, et_graph_fuse_epilogues,
 		et_graph_fuse_chains, et_graph_remove_copies };
 	for (size_t i = 0; i < ET_ARRAY_LEN(passes); i++) {

@@ -2,9 +2,9 @@
 /* Moving a node into the one that reads its result. Users are looked at in the order in which they run, so a chain of
  * them is taken up one after the other.
  *
- * What must always be true: a node is moved down, never up, so its arguments are there; and what it reads does not change
- * on the way, so it reads no state. A step's other operands may be broadcast to the running value, but never enlarge it:
- * sizes are upper bounds, and et_graph_infer refuses a run in which they would. */
+ * What must always be true: a node is moved down, never up, so its arguments are there; and what it reads does not
+ * change on the way, so it reads no state. A step's other operands may be broadcast to the running value, but never
+ * enlarge it: sizes are upper bounds, and et_graph_infer refuses a run in which they would. */
 #include "delegates/graph/fuse.h"
 
 #include "delegates/graph/operators.h"

@@ -5,8 +5,8 @@
 
 #include "delegates/graph/graph.h"
 
-/* The node that makes @index, if it makes nothing else, has no steps unless @may_have_steps, and nothing but one argument
- * of one node reads its result; NULL otherwise. Counts of users must hold. */
+/* The node that makes @index, if it makes nothing else, has no steps unless @may_have_steps, and nothing but one
+ * argument of one node reads its result; NULL otherwise. Counts of users must hold. */
 struct et_graph_node *et_graph_only_read_once(const struct et_graph *graph, uint32_t index, bool may_have_steps);
 /* The node of operator @name, without steps, that makes @index; NULL: another one. */
 struct et_graph_node *et_graph_made_by(const struct et_graph *graph, uint32_t index, const char *name);

@@ -74,8 +74,8 @@ struct et_graph_tensor {
 	uint32_t alias_of; /* the first argument of the node that makes it */
 	uint8_t alias_dim;
 	uint64_t alias_start;
-	/* Set by an engine before et_graph_place: as an output it cannot lie in the caller's memory, where it has another
-	 * type (i64 instead of i32). So it gets a place in the arena, which is its own until the run ends. */
+	/* Set by an engine before et_graph_place: as an output it cannot lie in the caller's memory, where it has
+	 * another type (i64 instead of i32). So it gets a place in the arena, which is its own until the run ends. */
 	bool needs_place;
 	/* Where it lies in the arena of a run, in bytes; ET_GRAPH_NO_PLACE; or ET_GRAPH_OUTPUT_PLACE: in the caller's
 	 * memory. */
@@ -147,9 +147,8 @@ uint32_t et_graph_add_value(struct et_graph *graph, const struct et_graph_value 
 struct et_graph_node *et_graph_add_node(struct et_graph *graph, const struct et_graph_operator *op, uint32_t n_args,
 	uint32_t n_results);
 /* Append a step with room for @n_args values, which the caller fills in, to a node with one result. Its input is a new
- * value of @type, with the result's sizes, which the operator or the step before makes from now on. NULL without memory;
- * who calls it keeps to ET_GRAPH_MAX_STEPS.
- * The arrays of values and of the node's steps may move. */
+ * value of @type, with the result's sizes, which the operator or the step before makes from now on. NULL without
+ * memory; who calls it keeps to ET_GRAPH_MAX_STEPS. The arrays of values and of the node's steps may move. */
 struct et_graph_step *et_graph_add_step(struct et_graph *graph, struct et_graph_node *node,
 	const struct et_graph_operator *op, uint32_t n_args, uint8_t type);
 /* The node's operator (@part 0) or one of its steps (from 1 on) as a node without steps, whose result is what the next

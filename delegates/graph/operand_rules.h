@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The rules that operators name in their rows for what shape rules do not look at: biases, scales, weights of norms,
- * masks, caches, texts and numbers. Each answers false with a sentence in the diagnosis. The sizes of the node's results
- * are known by then. A number that is an unknown symbol passes; it is checked in the run, when it is known. */
+ * masks, caches, texts and numbers. Each answers false with a sentence in the diagnosis. The sizes of the node's
+ * results are known by then. A number that is an unknown symbol passes; it is checked in the run, when it is known. */
 #ifndef DELEGATES_GRAPH_OPERAND_RULES_H
 #define DELEGATES_GRAPH_OPERAND_RULES_H
 

@@ -22,11 +22,11 @@
  *
  * Names that begin with "graph." are ours, for what passes make:
  *
- *     graph.convolution     x, weights, bias, stride, padding, dilation, groups: aten.convolution whose padding is a list of
- *                           the zeros in front of and behind each spatial dimension, beginning with the outermost one
- *     graph.attention       q [N, S, D], k, v [N, L, E], mask, scale, has_rows: softmax(q k * scale + mask) v, where k is
- *                           [N, L, D] if has_rows, else [N, D, L]; the mask's last two dimensions go with S and L, those
- *                           before them have one element or N altogether
+ *     graph.convolution   x, weights, bias, stride, padding, dilation, groups: aten.convolution whose padding is a list
+ *                         of the zeros in front of and behind each spatial dimension, beginning with the outermost one
+ *     graph.attention     q [N, S, D], k, v [N, L, E], mask, scale, has_rows: softmax(q k * scale + mask) v, where k
+ *                         is [N, L, D] if has_rows, else [N, D, L]; the mask's last two dimensions go with S and L,
+ *                         those before them have one element or N altogether
  *
  * Source of other names and arguments: PyTorch's native_functions.yaml; for et_vk, ExecuTorch's
  * backends/vulkan/custom_ops_lib.py; for quantized_decomposed and torchao, the libraries of these names. */

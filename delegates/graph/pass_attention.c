@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Attention that an exporter wrote out: bmm(q, k), a scale, a mask, softmax, bmm with v, and views between three
- * dimensions and more. graph.attention takes the operands of the two products as they are, so it does not matter how the
- * views call the dimensions in front of the last two.
+ * dimensions and more. graph.attention takes the operands of the two products as they are, so it does not matter how
+ * the views call the dimensions in front of the last two.
  *
  * If k is the transposition of rows, the rows are read, and nobody needs to transpose them. */
 #include "delegates/graph/fuse.h"

@@ -2,8 +2,8 @@
 /* What stands before and behind a matrix product or a convolution, and can be done by its kernel.
  *
  * Zeros that constant_pad_nd puts around an input become padding of the convolution that reads it. The limits of a
- * convolution with a clamp become a step, so that there is one kind of convolution for them all. Then the operators that
- * read a result element by element become its steps: a bias, an activation, a residual, quantizing. */
+ * convolution with a clamp become a step, so that there is one kind of convolution for them all. Then the operators
+ * that read a result element by element become its steps: a bias, an activation, a residual, quantizing. */
 #include "delegates/graph/fuse.h"
 #include "delegates/graph/operators.h"
 #include "delegates/graph/passes.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* In an int8 model an activation stands between dequantize and quantize, since only the layers themselves compute in
- * integers. If both have the same scale and zero point, relu, hardtanh and clamp are a clamp of the integers: quantizing
- * is monotonic, and takes what was dequantized back to the same integer. With other scales the three stay, and become
- * steps of what makes the integers.
+ * integers. If both have the same scale and zero point, relu, hardtanh and clamp are a clamp of the integers:
+ * quantizing is monotonic, and takes what was dequantized back to the same integer. With other scales the three stay,
+ * and become steps of what makes the integers.
  *
  * Only 8-bit integers: a float holds each of their multiples of the scale closely enough to come back. */
 #include "delegates/graph/fuse.h"

@@ -14,12 +14,12 @@ enum et_status et_graph_remove_copies(struct et_graph *graph, struct et_diag *di
 /* Remove nodes of whose results nothing is used, and which change no state. In pass_dead.c. */
 void et_graph_remove_dead(struct et_graph *graph);
 
-/* Compute what does not depend on a run: symbols of literals and of constants' sizes, views of constants, small constants
- * that full makes, and sums and products of constants of one element. In pass_fold.c. */
-enum et_status et_graph_fold(struct et_graph *graph, struct et_diag *diag);
+/* Compute what does not depend on a run: symbols of literals and of constants' sizes, views of constants, small
+ * constants that full makes, and sums and products of constants of one element. In pass_precompute.c. */
+enum et_status et_graph_precompute(struct et_graph *graph, struct et_diag *diag);
 
-/* Replace dequantize, activation, quantize by a clamp of the integers where that gives the same. Fewer nodes, and what is
- * left of them is dead code that goes too. In pass_quantized.c. */
+/* Replace dequantize, activation, quantize by a clamp of the integers where that gives the same. Fewer nodes, and what
+ * is left of them is dead code that goes too. In pass_quantized.c. */
 enum et_status et_graph_simplify_quantized(struct et_graph *graph, struct et_diag *diag);
 
 /* Replace the nodes between two bmm, which scale and mask scores and take their softmax, and both bmm, by one
@@ -40,9 +40,9 @@ enum et_status et_graph_fuse_chains(struct et_graph *graph, struct et_diag *diag
 void et_graph_find_aliases(struct et_graph *graph);
 
 /* Give each tensor that a node makes, and that is neither an output of the graph nor an alias, a place in the arena of
- * a run: tensors that are not in use at the same time share memory. An output whose needs_place is set gets a place that
- * nothing else has until the end of the run. Sizes are the largest ones. Every place is a
- * multiple of @align, a power of two. *@ret_n_bytes: the arena's size. In pass_places.c. */
+ * a run: tensors that are not in use at the same time share memory. An output whose needs_place is set gets a place
+ * that nothing else has until the end of the run. Sizes are the largest ones. Every place is a multiple of @align, a
+ * power of two. *@ret_n_bytes: the arena's size. In pass_places.c. */
 enum et_status et_graph_place(struct et_graph *graph, uint64_t align, uint64_t *ret_n_bytes, struct et_diag *diag);
 
 #endif

@@ -16,7 +16,7 @@
 
 typedef enum et_status pass(struct et_graph *graph, struct et_diag *diag);
 
-static pass *const passes[] = { et_graph_fold, et_graph_remove_copies, et_graph_simplify_quantized,
+static pass *const passes[] = { et_graph_precompute, et_graph_remove_copies, et_graph_simplify_quantized,
 	et_graph_fuse_attention, et_graph_fuse_epilogues, et_graph_fuse_chains, et_graph_remove_copies };
 
 #define DEQUANTIZE "quantized_decomposed.dequantize_per_tensor.default"

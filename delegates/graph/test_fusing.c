@@ -28,7 +28,7 @@ static void expect(const char *before, pass *run, const char *after)
 	graph_rig_deinit(&rig);
 }
 
-static void constants_are_folded(void **state)
+static void constants_are_computed(void **state)
 {
 	expect("%0: f32[8, 4] = input\n"
 	       "%1: f32[2, 6] = constant 3\n"
@@ -46,7 +46,7 @@ static void constants_are_folded(void **state)
 	       "%13: f32[2] = aten.relu.default(%7)\n"
 	       "%14: f32[8, 2] = aten.slice_copy.Tensor(%11, 1, 0, %5, 2)\n"
 	       "return %11, %12, %13, %14\n",
-		et_graph_fold,
+		et_graph_precompute,
 		"%0: f32[8, 4] = input\n"
 		"%1: symbol = sym_size.int(%0, 0)\n"
 		"%2: f32[1] = constant {4.0}\n"
@@ -67,7 +67,7 @@ static void some_constants_stay(void **state)
 					"%2: f32[1025] = aten.full.default([1025], 0.5, none, none, none, none)\n"
 					"%3: f32[1025] = aten.relu.default(%2)\n"
 					"return %1, %3\n";
-	expect(text, et_graph_fold, text);
+	expect(text, et_graph_precompute, text);
 }
 
 #define DEQUANTIZE "quantized_decomposed.dequantize_per_tensor.default"
@@ -287,7 +287,7 @@ static void other_attention_stays(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(constants_are_folded),
+		cmocka_unit_test(constants_are_computed),
 		cmocka_unit_test(some_constants_stay),
 		cmocka_unit_test(activations_of_integers_are_clamps),
 		cmocka_unit_test(other_scales_stay),

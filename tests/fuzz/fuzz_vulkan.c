@@ -124,7 +124,7 @@ static void try_passes(struct et_graph *graph, uint32_t n_input)
 	struct et_diag diag = { "" };
 	uint64_t n_arena;
 	static enum et_status (*const passes[])(struct et_graph *, struct et_diag *) = { et_graph_remove_copies,
-		et_graph_fold, et_graph_simplify_quantized, et_graph_fuse_attention, et_graph_fuse_epilogues,
+		et_graph_precompute, et_graph_simplify_quantized, et_graph_fuse_attention, et_graph_fuse_epilogues,
 		et_graph_fuse_chains };
 	for (size_t i = 0; i < sizeof(passes) / sizeof(passes[0]); i++)
 		if (passes[i](graph, &diag) != ET_OK || et_graph_verify(graph, &diag) != ET_OK)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The interpreter: each tensor is an array of doubles, rounded to its type after each operator, or step. Loops are the
- * definitions of the operators (operators.h names the sources), so nothing here is fast. It aborts when memory runs out.
+ * definitions of the operators (operators.h names the sources), so nothing here is fast. It aborts when memory runs
+ * out.
  *
  * Known: elementwise operators, quantizing, views, permute, pad, full, softmax, products, convolutions that are not
  * transposed, static int8 layers, attention. */
@@ -244,7 +245,8 @@ static void pad(const struct work *w)
 		size_t rest = i, at = 0, stride = 1;
 		bool is_inside = true;
 		for (uint32_t d = x->n_dims, pair = 0; d-- > 0; pair++) {
-			int64_t from = (int64_t)(rest % w->out_size->dims[d]) - (pair < n_pairs ? item(w, 1, 2 * pair, 0) : 0);
+			int64_t from = (int64_t)(rest % w->out_size->dims[d]) -
+				       (pair < n_pairs ? item(w, 1, 2 * pair, 0) : 0);
 			is_inside = is_inside && from >= 0 && from < x->dims[d];
 			at += (size_t)from * stride;
 			stride *= x->dims[d];
@@ -264,7 +266,8 @@ static void matmul(const double *a, const double *b, double *y, size_t n, size_t
 		size_t column = i % columns, row = i / columns, batch = row / m;
 		double sum = 0;
 		for (size_t l = 0; l < k; l++)
-			sum += a[row * k + l] * b[batch * k * columns + (transposed ? column * k + l : l * columns + column)];
+			sum += a[row * k + l] *
+			       b[batch * k * columns + (transposed ? column * k + l : l * columns + column)];
 		y[i] = sum;
 	}
 }
@@ -330,7 +333,8 @@ static void convolution(const struct work *w, bool has_ends, uint32_t dilation_a
 				int64_t v = (int64_t)column * stride[1] - front[1] + tap % kernel[1] * dilation[1];
 				if (h < 0 || h >= in[0] || v < 0 || v >= in[1])
 					continue;
-				sum += w->in[0][((batch * x->dims[1] + ic0 + ic) * in[0] + (size_t)h) * in[1] + (size_t)v] *
+				sum += w->in[0][((batch * x->dims[1] + ic0 + ic) * in[0] + (size_t)h) * in[1] +
+						(size_t)v] *
 				       w->in[1][(oc * k->dims[1] + ic) * kernel[0] * kernel[1] + tap];
 			}
 		w->out[i] = sum;
@@ -445,7 +449,8 @@ static double *collect(const struct eval *eval, size_t *ret_n)
 	const struct et_graph *graph = eval->graph;
 	size_t n = 0, at = 0;
 	for (uint32_t i = 0; i < graph->n_outputs; i++)
-		n += graph->values[graph->outputs[i]].kind == ET_GRAPH_TENSOR ? numel(&eval->sizes[graph->outputs[i]]) : 1;
+		n += graph->values[graph->outputs[i]].kind == ET_GRAPH_TENSOR ? numel(&eval->sizes[graph->outputs[i]])
+									      : 1;
 	double *all = room(n, sizeof(*all));
 	for (uint32_t i = 0; i < graph->n_outputs; i++) {
 		uint32_t index = graph->outputs[i];

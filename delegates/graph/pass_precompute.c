@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is known before any run is computed once. Constants that are views of others share their bytes; a constant that is
- * computed has few elements, so that a graph does not grow by folding. Numbers are computed as the kernels do, in f32.
+/* What is known before any run is computed once. Constants that are views of others share their bytes; a constant that
+ * is computed has few elements, so that a graph does not grow by folding. Numbers are computed as the kernels do, in
+ * f32.
  *
  * A node that is folded stays until dead code goes; who read its result reads the constant or the literal. */
 #include "delegates/graph/fuse.h"
@@ -66,7 +67,7 @@ static void make_constant(struct pass *pass, uint32_t index, const uint8_t *data
 
 /* --- symbols -------------------------------------------------------------------------------------- */
 
-static void fold_number(struct pass *pass, const struct et_graph_node *node)
+static void compute_number(struct pass *pass, const struct et_graph_node *node)
 {
 	struct et_diag unused = { "" };
 	uint32_t result = node->results[0];
@@ -83,7 +84,7 @@ static void fold_number(struct pass *pass, const struct et_graph_node *node)
 }
 
 /* A list of literals alone becomes a list of ints. */
-static void fold_list(struct pass *pass, uint32_t *arg)
+static void compute_list(struct pass *pass, uint32_t *arg)
 {
 	const struct et_graph_value *list = &pass->graph->values[*arg];
 	struct et_graph_value ints = { .kind = ET_GRAPH_INTS, .producer = ET_GRAPH_NONE, .list.n = list->list.n };
@@ -105,7 +106,7 @@ static void fold_list(struct pass *pass, uint32_t *arg)
 
 /* --- constants ------------------------------------------------------------------------------------ */
 
-static void fold_full(struct pass *pass, const struct et_graph_node *node)
+static void compute_full(struct pass *pass, const struct et_graph_node *node)
 {
 	const struct et_graph_tensor *like = pass->graph->values[node->results[0]].tensor;
 	size_t n = like->n_bytes / et_scalar_size((enum et_scalar_type)like->type);
@@ -134,7 +135,7 @@ static bool scalar(const struct pass *pass, const struct et_graph_node *node, ui
 	return true;
 }
 
-static void fold_scalars(struct pass *pass, const struct et_graph_node *node)
+static void compute_scalars(struct pass *pass, const struct et_graph_node *node)
 {
 	bool is_add = is_called(node, "aten.add.Tensor"), is_sub = is_called(node, "aten.sub.Tensor");
 	bool is_mul = is_called(node, "aten.mul.Tensor"), is_div = is_called(node, "aten.div.Tensor");
@@ -155,7 +156,7 @@ static void fold_scalars(struct pass *pass, const struct et_graph_node *node)
 	make_constant(pass, node->results[0], data, ET_GRAPH_NONE);
 }
 
-static void fold_view(struct pass *pass, const struct et_graph_node *node)
+static void compute_view(struct pass *pass, const struct et_graph_node *node)
 {
 	const struct et_graph_value *x = arg_of(pass, node, 0);
 	if (x->origin == ET_GRAPH_CONSTANT &&
@@ -163,23 +164,23 @@ static void fold_view(struct pass *pass, const struct et_graph_node *node)
 		make_constant(pass, node->results[0], x->tensor->data, x->tensor->constant);
 }
 
-static void fold(struct pass *pass, const struct et_graph_node *node)
+static void compute(struct pass *pass, const struct et_graph_node *node)
 {
 	if (node->n_steps || node->n_results != 1)
 		return;
 	if (node->op->group == ET_GRAPH_NUMBER) {
-		fold_number(pass, node);
+		compute_number(pass, node);
 		return;
 	}
 	if (is_output(pass->graph, node->results[0]))
 		return;
 	if (is_called(node, "aten.full.default"))
-		fold_full(pass, node);
+		compute_full(pass, node);
 	else if (is_called(node, "aten.view_copy.default") || is_called(node, "aten.squeeze_copy.dims") ||
 		 is_called(node, "aten.unsqueeze_copy.default"))
-		fold_view(pass, node);
+		compute_view(pass, node);
 	else
-		fold_scalars(pass, node);
+		compute_scalars(pass, node);
 }
 
 static void replace(struct pass *pass, uint32_t *arg)
@@ -191,7 +192,7 @@ static void replace(struct pass *pass, uint32_t *arg)
 	for (uint32_t i = 0; value->kind == ET_GRAPH_VALUES && i < value->list.n; i++)
 		if (value->list.values[i] < pass->n_values)
 			value->list.values[i] = pass->stands_for[value->list.values[i]];
-	fold_list(pass, arg);
+	compute_list(pass, arg);
 }
 
 static void run(struct pass *pass)
@@ -208,11 +209,11 @@ static void run(struct pass *pass)
 				replace(pass, &part.args[i]);
 		}
 		if (pass->has_memory)
-			fold(pass, node);
+			compute(pass, node);
 	}
 }
 
-enum et_status et_graph_fold(struct et_graph *graph, struct et_diag *diag)
+enum et_status et_graph_precompute(struct et_graph *graph, struct et_diag *diag)
 {
 	struct et_pool scratch;
 	et_pool_init(&scratch, &graph->pool->allocator);
