@@ -7,6 +7,7 @@
 #include "delegates/graph/passes.h"
 #include "delegates/graph/text.h"
 #include "delegates/graph/vulkan_payload.h"
+#include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
 
 #include <stdio.h>
@@ -38,9 +39,14 @@ enum ctl_graph_form ctl_graph_form(const char *name)
 /* @ret_n_bytes: of the arena of a run. */
 static enum et_status simplify(struct et_graph *graph, uint64_t *ret_n_bytes, struct et_diag *diag)
 {
-	enum et_status status = et_graph_remove_copies(graph, diag);
-	if (status != ET_OK)
-		return status;
+	static enum et_status (*const passes[])(struct et_graph *, struct et_diag *) = { et_graph_precompute,
+		et_graph_remove_copies, et_graph_simplify_quantized, et_graph_fuse_attention, et_graph_fuse_epilogues,
+		et_graph_fuse_chains, et_graph_remove_copies };
+	for (size_t i = 0; i < ET_ARRAY_LEN(passes); i++) {
+		enum et_status status = passes[i](graph, diag);
+		if (status != ET_OK)
+			return status;
+	}
 	et_graph_remove_dead(graph);
 	et_graph_find_aliases(graph);
 	return et_graph_place(graph, 64, ret_n_bytes, diag);

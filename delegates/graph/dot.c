@@ -12,6 +12,17 @@ static void put(const struct et_graph_sink *sink, const char *text)
 	sink->write(sink->self, text, strlen(text));
 }
 
+/* Whether the value lies nowhere: it goes from a part of its node to the next. */
+static bool is_running(const struct et_graph *graph, uint32_t index)
+{
+	uint32_t producer = graph->values[index].producer;
+	const struct et_graph_node *node = producer == ET_GRAPH_NONE ? NULL : &graph->nodes[producer];
+	for (uint32_t i = 0; node && i < node->n_steps; i++)
+		if (node->steps[i].input == index)
+			return true;
+	return false;
+}
+
 static void put_edge(const struct et_graph *graph, const struct et_graph_sink *sink, uint32_t index, const char *to)
 {
 	const struct et_graph_value *value = &graph->values[index];
@@ -24,7 +35,7 @@ static void put_edge(const struct et_graph *graph, const struct et_graph_sink *s
 	}
 	if (value->kind != ET_GRAPH_TENSOR && value->kind != ET_GRAPH_SYMBOL)
 		return;
-	if (value->origin == ET_GRAPH_CONSTANT)
+	if (value->origin == ET_GRAPH_CONSTANT || is_running(graph, index))
 		return;
 	if (value->producer != ET_GRAPH_NONE)
 		n = (size_t)snprintf(text, sizeof(text), "  n%u -> %s [label=\"", value->producer, to);
@@ -57,11 +68,19 @@ void et_graph_print_dot(const struct et_graph *graph, const struct et_graph_sink
 	put_sources(graph, sink);
 	for (uint32_t n = 0; n < graph->n_nodes; n++) {
 		const struct et_graph_node *node = &graph->nodes[n];
-		snprintf(text, sizeof(text), "  n%u [label=\"%.100s\"];\n", n, node->op->name);
+		snprintf(text, sizeof(text), "  n%u [label=\"%.100s", n, node->op->name);
 		snprintf(name, sizeof(name), "n%u", n);
 		put(sink, text);
-		for (uint32_t i = 0; i < node->n_args; i++)
-			put_edge(graph, sink, node->args[i], name);
+		for (uint32_t i = 0; i < node->n_steps; i++) {
+			put(sink, "\\n| ");
+			put(sink, node->steps[i].op->name);
+		}
+		put(sink, "\"];\n");
+		for (uint32_t p = 0; p <= node->n_steps; p++) {
+			struct et_graph_node part = et_graph_part(node, p);
+			for (uint32_t i = 0; i < part.n_args; i++)
+				put_edge(graph, sink, part.args[i], name);
+		}
 	}
 	for (uint32_t i = 0; i < graph->n_outputs; i++) {
 		snprintf(text, sizeof(text), "  out%u [label=\"output %u\" shape=ellipse];\n", i, i);

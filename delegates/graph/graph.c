@@ -58,6 +58,45 @@ struct et_graph_node *et_graph_add_node(struct et_graph *graph, const struct et_
 	return node;
 }
 
+struct et_graph_step *et_graph_add_step(struct et_graph *graph, struct et_graph_node *node,
+	const struct et_graph_operator *op, uint32_t n_args, uint8_t type)
+{
+	const struct et_graph_tensor *result = graph->values[node->results[0]].tensor;
+	struct et_graph_value running = { .kind = ET_GRAPH_TENSOR, .producer = ET_GRAPH_NONE };
+	struct et_graph_step *steps = ET_POOL_NEW_ARRAY(graph->pool, struct et_graph_step, node->n_steps + 1);
+	uint32_t *args = ET_POOL_NEW_ARRAY(graph->pool, uint32_t, n_args);
+	running.tensor = et_graph_new_tensor(graph, type, result->n_dims, result->dims);
+	if (!steps || !args || !running.tensor || !et_graph_set_bytes(running.tensor))
+		return NULL;
+	uint32_t input = et_graph_add_value(graph, &running);
+	if (input == ET_GRAPH_NONE)
+		return NULL;
+	if (node->n_steps)
+		memcpy(steps, node->steps, node->n_steps * sizeof(*steps));
+	struct et_graph_step *step = &steps[node->n_steps++];
+	*step = (struct et_graph_step){ .op = op, .n_args = n_args, .args = args, .input = input };
+	node->steps = steps;
+	return step;
+}
+
+struct et_graph_node et_graph_part(const struct et_graph_node *node, uint32_t part)
+{
+	struct et_graph_node alone = { .op = node->op,
+		.n_args = node->n_args,
+		.args = node->args,
+		.n_results = node->n_results,
+		.results = node->results };
+	if (part) {
+		const struct et_graph_step *step = &node->steps[part - 1];
+		alone.op = step->op;
+		alone.n_args = step->n_args;
+		alone.args = step->args;
+	}
+	if (part < node->n_steps)
+		alone.results = &node->steps[part].input;
+	return alone;
+}
+
 struct et_graph_tensor *et_graph_new_tensor(struct et_graph *graph, uint8_t type, uint32_t n_dims, const uint32_t *dims)
 {
 	struct et_graph_tensor *tensor = ET_POOL_NEW(graph->pool, struct et_graph_tensor);
@@ -99,10 +138,13 @@ void et_graph_count_users(struct et_graph *graph)
 	}
 	for (uint32_t n = 0; n < graph->n_nodes; n++) {
 		const struct et_graph_node *node = &graph->nodes[n];
-		for (uint32_t i = 0; i < node->n_args; i++)
-			count_user(graph, node->args[i]);
-		for (uint32_t i = 0; i < node->n_results; i++)
-			graph->values[node->results[i]].producer = n;
+		for (uint32_t p = 0; p <= node->n_steps; p++) {
+			struct et_graph_node part = et_graph_part(node, p);
+			for (uint32_t i = 0; i < part.n_args; i++)
+				count_user(graph, part.args[i]);
+			for (uint32_t i = 0; i < part.n_results; i++)
+				graph->values[part.results[i]].producer = n;
+		}
 	}
 	for (uint32_t i = 0; i < graph->n_outputs; i++)
 		count_user(graph, graph->outputs[i]);

@@ -6,6 +6,10 @@
  * are values, and each tensor or symbol is an input of the graph, a constant, a state, or the result of one node. The
  * nodes are in the order in which they run.
  *
+ * A node may have steps: more operators, element by element, that its result goes through before it is written. So a
+ * convolution with its activation and the addition of a residual is one node, and a chain of elementwise operators too.
+ * Passes make steps; payloads have none.
+ *
  * Tensors are row-major. Their sizes are upper bounds: a run may have smaller ones, which follow from the sizes of its
  * inputs and from symbols (shapes.h).
  *
@@ -26,6 +30,7 @@ enum {
 	ET_GRAPH_MAX_DIMS = 8,
 	ET_GRAPH_MAX_VALUES = 1 << 20,
 	ET_GRAPH_MAX_NODES = 1 << 18,
+	ET_GRAPH_MAX_STEPS = 32,  /* of a node: an engine makes one kernel of them */
 	ET_GRAPH_MAX_LIST = 1024, /* items of a list; inputs or outputs of a graph */
 };
 #define ET_GRAPH_NONE UINT32_MAX
@@ -66,9 +71,12 @@ struct et_graph_tensor {
 
 	/* Set by passes (passes.h). The tensor lies in the memory of alias_of, from row alias_start along dimension
 	 * alias_dim of that one; ET_GRAPH_NONE: in memory of its own. */
-	uint32_t alias_of;
+	uint32_t alias_of; /* the first argument of the node that makes it */
 	uint8_t alias_dim;
 	uint64_t alias_start;
+	/* Set by an engine before et_graph_place: as an output it cannot lie in the caller's memory, where it has
+	 * another type (i64 instead of i32). So it gets a place in the arena, which is its own until the run ends. */
+	bool needs_place;
 	/* Where it lies in the arena of a run, in bytes; ET_GRAPH_NO_PLACE; or ET_GRAPH_OUTPUT_PLACE: in the caller's
 	 * memory. */
 	uint64_t place;
@@ -101,11 +109,21 @@ struct et_graph_value {
 
 struct et_graph_operator;
 
+/* The running value goes into a step as @input, a tensor that lies nowhere: only this step reads it. All running values
+ * of a node have its result's sizes, but may have other types. What the last step makes is the node's result. */
+struct et_graph_step {
+	const struct et_graph_operator *op; /* et_graph_operator_is_step */
+	uint32_t n_args;
+	uint32_t *args; /* values, @input at least once */
+	uint32_t input;
+};
+
 struct et_graph_node {
 	const struct et_graph_operator *op;
-	uint32_t n_args, n_results;
-	uint32_t *args;    /* values; as many as the operator's signature has */
-	uint32_t *results; /* values: tensors or symbols */
+	uint32_t n_args, n_results, n_steps;
+	uint32_t *args;              /* values; as many as the operator's signature has */
+	uint32_t *results;           /* values: tensors or symbols */
+	struct et_graph_step *steps; /* only of nodes with one result, a tensor */
 };
 
 struct et_graph {
@@ -128,6 +146,14 @@ uint32_t et_graph_add_value(struct et_graph *graph, const struct et_graph_value 
  * ET_GRAPH_MAX_NODES. The array may move. */
 struct et_graph_node *et_graph_add_node(struct et_graph *graph, const struct et_graph_operator *op, uint32_t n_args,
 	uint32_t n_results);
+/* Append a step with room for @n_args values, which the caller fills in, to a node with one result. Its input is a new
+ * value of @type, with the result's sizes, which the operator or the step before makes from now on. NULL without
+ * memory; who calls it keeps to ET_GRAPH_MAX_STEPS. The arrays of values and of the node's steps may move. */
+struct et_graph_step *et_graph_add_step(struct et_graph *graph, struct et_graph_node *node,
+	const struct et_graph_operator *op, uint32_t n_args, uint8_t type);
+/* The node's operator (@part 0) or one of its steps (from 1 on) as a node without steps, whose result is what the next
+ * part reads. It points into @node. */
+struct et_graph_node et_graph_part(const struct et_graph_node *node, uint32_t part);
 /* A tensor in the graph's pool; NULL without memory. */
 struct et_graph_tensor *et_graph_new_tensor(struct et_graph *graph, uint8_t type, uint32_t n_dims,
 	const uint32_t *dims);
@@ -143,7 +169,16 @@ const char *et_graph_kind_name(uint32_t kind);
 
 /* Check the whole graph: indexes; that arguments are of the kinds that the operators' signatures ask for; that each
  * tensor and symbol is made once, before it is read, and neither a constant nor an input is written; sizes that follow
- * from an operator's shape rule. Numbers of another kind than the signature's are replaced by equal ones of the right
+ * from an operator's shape rule; types; that the other operands fit (operand_rules.h): weights, biases, scales, masks,
+ * caches, texts, ranges of numbers.
+ *
+ * So a kernel may take for granted: types and ranks are those of the operator's row; no operand is smaller than the
+ * sizes of the run say (weights and scales of quantized operators may be larger: their own sizes are the strides); an
+ * average has a divisor, a pool's window and a choice have an element. It must check what lies in tensors: indices, and
+ * each tap of a window against the input's edges. Sizes of a run that are smaller than the largest ones, and symbols,
+ * are checked by et_graph_infer in the run.
+ *
+ * Numbers of another kind than the signature's are replaced by equal ones of the right
  * kind, since exporters merge equal numbers of different kinds (0 and 0.0). Afterwards producer and n_users hold.
  * ET_E_DELEGATE_INVALID_COMPATIBILITY with the node and what is wrong; ET_E_MEMORY_ALLOCATION_FAILED. In verify.c. */
 enum et_status et_graph_verify(struct et_graph *graph, struct et_diag *diag);

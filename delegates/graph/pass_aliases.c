@@ -83,10 +83,13 @@ static void split(struct et_graph *graph, const struct et_graph_node *node)
 
 void et_graph_find_aliases(struct et_graph *graph)
 {
+	for (uint32_t i = 0; i < graph->n_values; i++)
+		if (graph->values[i].kind == ET_GRAPH_TENSOR)
+			graph->values[i].tensor->alias_of = ET_GRAPH_NONE;
 	for (uint32_t i = 0; i < graph->n_nodes; i++) {
 		const struct et_graph_node *node = &graph->nodes[i];
 		const char *name = node->op->name;
-		if (!node->n_args || graph->values[node->args[0]].kind != ET_GRAPH_TENSOR ||
+		if (!node->n_args || node->n_steps || graph->values[node->args[0]].kind != ET_GRAPH_TENSOR ||
 			graph->values[node->args[0]].origin == ET_GRAPH_STATE)
 			continue;
 		if (strcmp(name, "aten.view_copy.default") == 0 || strcmp(name, "aten.unsqueeze_copy.default") == 0 ||

@@ -59,8 +59,9 @@ static bool returns_its_argument(const struct pass *pass, const struct et_graph_
 	const char *name = node->op->name;
 	const struct et_graph_value *x = node->n_args ? arg_of(pass, node, 0) : NULL;
 	const struct et_graph_value *result = &pass->graph->values[node->results[0]];
-	if (!x || x->kind != ET_GRAPH_TENSOR || node->n_results != 1 || result->kind != ET_GRAPH_TENSOR ||
-		pass->is_output[node->results[0]] || x->tensor->type != result->tensor->type)
+	if (!x || x->kind != ET_GRAPH_TENSOR || node->n_results != 1 || node->n_steps ||
+		result->kind != ET_GRAPH_TENSOR || pass->is_output[node->results[0]] ||
+		x->tensor->type != result->tensor->type)
 		return false;
 	if (x->origin == ET_GRAPH_STATE) /* a later node may change it; the copy stays */
 		return false;
@@ -95,8 +96,11 @@ static void run(struct pass *pass)
 		pass->is_output[graph->outputs[i]] = true;
 	for (uint32_t i = 0; i < graph->n_nodes; i++) {
 		struct et_graph_node *node = &graph->nodes[i];
-		for (uint32_t k = 0; k < node->n_args; k++)
-			replace(pass, &node->args[k]);
+		for (uint32_t p = 0; p <= node->n_steps; p++) {
+			struct et_graph_node part = et_graph_part(node, p);
+			for (uint32_t k = 0; k < part.n_args; k++)
+				replace(pass, &part.args[k]);
+		}
 		if (returns_its_argument(pass, node))
 			pass->stands_for[node->results[0]] = node->args[0];
 		else

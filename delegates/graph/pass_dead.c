@@ -29,8 +29,11 @@ void et_graph_remove_dead(struct et_graph *graph)
 		struct et_graph_node *node = &graph->nodes[i];
 		if (!is_dead(graph, node))
 			continue;
-		for (uint32_t k = 0; k < node->n_args; k++)
-			release(graph, node->args[k]);
+		for (uint32_t p = 0; p <= node->n_steps; p++) {
+			struct et_graph_node part = et_graph_part(node, p);
+			for (uint32_t k = 0; k < part.n_args; k++)
+				release(graph, part.args[k]);
+		}
 		node->op = NULL;
 	}
 	for (uint32_t i = 0; i < graph->n_nodes; i++)

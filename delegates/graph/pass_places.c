@@ -20,7 +20,7 @@ struct placer {
 	struct et_graph *graph;
 	uint64_t align, n_arena;
 	uint32_t *owner;       /* for each value: the tensor whose memory it has */
-	uint32_t *last_reader; /* for each owner: the last node that reads it or an alias of it */
+	uint32_t *last_reader; /* for each owner: the last node that reads it or an alias; NONE: it is never free */
 	uint32_t *next;        /* for each value: another one with the same last reader */
 	uint32_t *first;       /* for each node: the first value that is not read after it */
 	struct hole holes[MAX_TRIES];
@@ -54,11 +54,16 @@ static void find_lifetimes(struct placer *p)
 	memset(p->first, 0xff, graph->n_nodes * sizeof(*p->first));
 	for (uint32_t n = 0; n < graph->n_nodes; n++) {
 		const struct et_graph_node *node = &graph->nodes[n];
-		for (uint32_t i = 0; i < node->n_args; i++)
-			read_by(p, node->args[i], n);
+		for (uint32_t k = 0; k <= node->n_steps; k++) {
+			struct et_graph_node part = et_graph_part(node, k);
+			for (uint32_t i = 0; i < part.n_args; i++)
+				read_by(p, part.args[i], n);
+		}
 		for (uint32_t i = 0; i < node->n_results; i++)
 			made_by(p, node->results[i], n);
 	}
+	for (uint32_t i = 0; i < graph->n_outputs; i++)
+		p->last_reader[p->owner[graph->outputs[i]]] = ET_GRAPH_NONE; /* the caller */
 	for (uint32_t i = 0; i < graph->n_values; i++) {
 		uint32_t last = p->last_reader[i];
 		if (last == ET_GRAPH_NONE)
@@ -162,9 +167,12 @@ enum et_status et_graph_place(struct et_graph *graph, uint64_t align, uint64_t *
 		for (uint32_t i = 0; i < graph->n_values; i++)
 			if (graph->values[i].kind == ET_GRAPH_TENSOR)
 				graph->values[i].tensor->place = ET_GRAPH_NO_PLACE;
-		for (uint32_t i = 0; i < graph->n_outputs; i++)
-			if (graph->values[graph->outputs[i]].kind == ET_GRAPH_TENSOR)
-				graph->values[graph->outputs[i]].tensor->place = ET_GRAPH_OUTPUT_PLACE;
+		for (uint32_t i = 0; i < graph->n_outputs; i++) {
+			const struct et_graph_value *output = &graph->values[graph->outputs[i]];
+			bool is_made = output->origin == ET_GRAPH_OF_NODE;
+			if (output->kind == ET_GRAPH_TENSOR && !(is_made && output->tensor->needs_place))
+				output->tensor->place = ET_GRAPH_OUTPUT_PLACE;
+		}
 		find_lifetimes(p);
 		status = place_all(p) ? ET_OK : ET_E_OUT_OF_RESOURCES;
 		*ret_n_bytes = p->n_arena;

@@ -83,6 +83,17 @@ bool et_graph_infer_attention(struct et_graph_shapes *s)
 	return set_like(s, 0, &size);
 }
 
+/* q [N,S,D], v [N,L,E] */
+bool et_graph_infer_attention_rows(struct et_graph_shapes *s)
+{
+	const struct et_graph_size *q = et_graph_arg(s, 0), *v = et_graph_arg(s, 2);
+	if (q->n_dims != 3 || v->n_dims != 3)
+		return et_graph_misfit(s, "query and value do not fit each other");
+	struct et_graph_size size = *q;
+	size.dims[2] = v->dims[2];
+	return set_like(s, 0, &size);
+}
+
 /* --- products ------------------------------------------------------------------------------------- */
 
 bool et_graph_infer_matmul(struct et_graph_shapes *s)
@@ -100,10 +111,8 @@ bool et_graph_infer_matmul(struct et_graph_shapes *s)
 static bool infer_linear(struct et_graph_shapes *s, uint32_t weights_arg)
 {
 	const struct et_graph_size *x = et_graph_arg(s, 0), *w = et_graph_arg(s, weights_arg);
-	uint32_t k = w->n_dims == 2 ? w->dims[1] : 0;
-	/* Two 4-bit weights lie in a byte, and rows may be padded to a multiple of four. */
-	if (!x->n_dims || w->n_dims != 2 || (uint64_t)x->dims[x->n_dims - 1] > (uint64_t)k * 2)
-		return et_graph_misfit(s, "the weights do not fit the input");
+	if (!x->n_dims || w->n_dims != 2)
+		return et_graph_misfit(s, "an input of %u dimensions, weights of %u", x->n_dims, w->n_dims);
 	struct et_graph_size size = *x;
 	size.dims[x->n_dims - 1] = w->dims[0];
 	return set_like(s, 0, &size);

@@ -8,8 +8,9 @@
 
 struct et_graph_shapes {
 	const struct et_graph *graph;
-	const struct et_graph_node *node;
-	struct et_graph_size *sizes; /* of all values */
+	const struct et_graph_node *node; /* a part of one: et_graph_part */
+	uint32_t index;                   /* the node's */
+	struct et_graph_size *sizes;      /* of all values */
 	struct et_diag *diag;
 	bool is_unknown;
 };
@@ -18,6 +19,7 @@ struct et_graph_shapes {
 ET_GRAPH_RULE(arange);
 ET_GRAPH_RULE(arithmetic);
 ET_GRAPH_RULE(attention);
+ET_GRAPH_RULE(attention_rows);
 ET_GRAPH_RULE(avg_pool);
 ET_GRAPH_RULE(batch_norm);
 ET_GRAPH_RULE(broadcast);
@@ -35,6 +37,7 @@ ET_GRAPH_RULE(linear_dq8ca);
 ET_GRAPH_RULE(matmul);
 ET_GRAPH_RULE(max_pool);
 ET_GRAPH_RULE(pad);
+ET_GRAPH_RULE(padded_convolution);
 ET_GRAPH_RULE(permute);
 ET_GRAPH_RULE(q8ta_convolution);
 ET_GRAPH_RULE(q8ta_depthwise);

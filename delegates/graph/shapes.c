@@ -4,6 +4,7 @@
 
 #include "delegates/graph/operators.h"
 #include "delegates/graph/shape_rules.h"
+#include "runtime/base/checked.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -96,8 +97,7 @@ bool et_graph_misfit(const struct et_graph_shapes *s, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	et_fail(s->diag, ET_E_INVALID_ARGUMENT, "node %u, %s: %s", (unsigned)(s->node - s->graph->nodes),
-		s->node->op->name, text);
+	et_fail(s->diag, ET_E_INVALID_ARGUMENT, "node %u, %s: %s", s->index, s->node->op->name, text);
 	return false;
 }
 
@@ -113,13 +113,67 @@ void et_graph_largest_sizes(const struct et_graph *graph, struct et_graph_size *
 	}
 }
 
+static uint64_t numel(const uint32_t *dims, uint32_t n_dims)
+{
+	uint64_t n = 1;
+	for (uint32_t i = 0; i < n_dims; i++)
+		n = et_times(n, dims[i]);
+	return n;
+}
+
+/* A place has room for the declared sizes. The elements count: one size may become larger when another one shrinks. */
+static bool is_within_declared(struct et_graph_shapes *s)
+{
+	for (uint32_t i = 0; i < s->node->n_results; i++) {
+		const struct et_graph_value *value = &s->graph->values[s->node->results[i]];
+		const struct et_graph_size *size = et_graph_result(s, i);
+		if (value->kind != ET_GRAPH_TENSOR)
+			continue;
+		if (size->n_dims != value->tensor->n_dims ||
+			numel(size->dims, size->n_dims) > numel(value->tensor->dims, value->tensor->n_dims))
+			return et_graph_misfit(s, "result %u is declared with other sizes than its arguments give", i);
+	}
+	return true;
+}
+
+/* A step leaves the sizes as they are. */
+static bool is_same_size(struct et_graph_shapes *s, const struct et_graph_size *before)
+{
+	const struct et_graph_size *size = et_graph_result(s, 0);
+	return (size->n_dims == before->n_dims &&
+		       memcmp(size->dims, before->dims, size->n_dims * sizeof(*size->dims)) == 0) ||
+	       et_graph_misfit(s, "the step changes the sizes");
+}
+
 enum et_status et_graph_infer(const struct et_graph *graph, uint32_t node, struct et_graph_size *sizes,
 	struct et_diag *diag)
 {
 	struct et_diag why = { "" };
-	struct et_graph_shapes s = { .graph = graph, .node = &graph->nodes[node], .sizes = sizes, .diag = &why };
-	bool is_right = s.node->op->infer(&s);
-	if (s.is_unknown)
-		return ET_E_NOT_SUPPORTED;
+	struct et_graph_node part;
+	struct et_graph_shapes s = { .graph = graph, .node = &part, .index = node, .sizes = sizes, .diag = &why };
+	bool is_right = true;
+	for (uint32_t i = 0; i <= graph->nodes[node].n_steps && is_right; i++) {
+		const struct et_graph_size *before = i ? &sizes[graph->nodes[node].steps[i - 1].input] : NULL;
+		part = et_graph_part(&graph->nodes[node], i);
+		is_right = part.op->infer(&s);
+		if (s.is_unknown)
+			return ET_E_NOT_SUPPORTED;
+		is_right = is_right && (!before || is_same_size(&s, before)) && part.op->fits(&s) &&
+			   is_within_declared(&s);
+	}
+	return is_right ? ET_OK : et_fail(diag, ET_E_INVALID_ARGUMENT, "%s", why.text);
+}
+
+enum et_status et_graph_fits(const struct et_graph *graph, uint32_t node, struct et_graph_size *sizes,
+	struct et_diag *diag)
+{
+	struct et_diag why = { "" };
+	struct et_graph_node part;
+	struct et_graph_shapes s = { .graph = graph, .node = &part, .index = node, .sizes = sizes, .diag = &why };
+	bool is_right = true;
+	for (uint32_t i = 0; i <= graph->nodes[node].n_steps && is_right; i++) {
+		part = et_graph_part(&graph->nodes[node], i);
+		is_right = part.op->fits(&s);
+	}
 	return is_right ? ET_OK : et_fail(diag, ET_E_INVALID_ARGUMENT, "%s", why.text);
 }

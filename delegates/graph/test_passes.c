@@ -24,6 +24,13 @@ static void places(struct et_graph *graph)
 	assert_int_equal(et_graph_place(graph, 64, &n, &diag), ET_OK);
 }
 
+/* The first output has another type in the caller's memory. */
+static void places_of_converted(struct et_graph *graph)
+{
+	graph->values[graph->outputs[0]].tensor->needs_place = true;
+	places(graph);
+}
+
 static void expect(const char *before, void (*pass)(struct et_graph *graph), const char *after)
 {
 	struct graph_rig rig;
@@ -33,6 +40,11 @@ static void expect(const char *before, void (*pass)(struct et_graph *graph), con
 	assert_string_equal(graph_rig_text(&rig), after);
 	if (et_graph_verify(&rig.graph, &rig.diag) != ET_OK)
 		fail_msg("afterwards: %s", rig.diag.text);
+	graph_rig_deinit(&rig);
+	/* what is dumped after a pass can be read again */
+	if (graph_rig_parse(&rig, after) != ET_OK)
+		fail_msg("the text: %s", rig.diag.text);
+	assert_string_equal(graph_rig_text(&rig), after);
 	graph_rig_deinit(&rig);
 }
 
@@ -166,6 +178,60 @@ static void memory_is_used_again(void **state)
 		"return %5, %8\n");
 }
 
+static void an_output_to_convert_has_a_place_to_the_end(void **state)
+{
+	expect("%0: f32[16] = input\n"
+	       "%1: i32[] = aten.argmax.default(%0, none, false)\n"
+	       "%2: f32[16] = aten.abs.default(%0)\n"
+	       "%3: f32[16] = aten.exp.default(%2)\n"
+	       "%4: f32[16] = aten.abs.default(%3)\n"
+	       "return %1 i64, %4\n",
+		places_of_converted,
+		"%0: f32[16] = input\n"
+		"%1: i32[] at 0 = aten.argmax.default(%0, none, false)\n"
+		"%2: f32[16] at 64 = aten.abs.default(%0)\n"
+		"%3: f32[16] at 128 = aten.exp.default(%2)\n"
+		"%4: f32[16] = aten.abs.default(%3)\n"
+		"return %1 i64, %4\n");
+}
+
+/* What a step reads is read by its node. */
+static void steps_are_arguments(void **state)
+{
+	expect("%0: f32[16] = input\n"
+	       "%1: f32[16] = aten.clone.default(%0, none)\n"
+	       "%2: f32[16] = aten.exp.default(%0) | aten.add.Tensor(_, %1, 1)\n"
+	       "return %2\n",
+		copies,
+		"%0: f32[16] = input\n"
+		"%1: f32[16] = aten.exp.default(%0) | aten.add.Tensor(_, %0, 1)\n"
+		"return %1\n");
+	expect("%0: f32[16] = input\n"
+	       "%1: f32[16] = aten.abs.default(%0)\n"
+	       "%2: f32[16] = aten.sqrt.default(%0)\n"
+	       "%3: f32[16] = aten.exp.default(%0) | aten.add.Tensor(_, %2, 1)\n"
+	       "%4: f32[16] = aten.clone.default(%0, none) | aten.add.Tensor(_, %1, 1)\n"
+	       "return %4\n",
+		et_graph_remove_dead,
+		"%0: f32[16] = input\n"
+		"%1: f32[16] = aten.abs.default(%0)\n"
+		"%2: f32[16] = aten.clone.default(%0, none) | aten.add.Tensor(_, %1, 1)\n"
+		"return %2\n");
+	expect("%0: f32[16] = input\n"
+	       "%1: f32[16] = aten.abs.default(%0)\n"
+	       "%2: f32[16] = aten.sqrt.default(%0)\n"
+	       "%3: f32[16] = aten.exp.default(%2) | aten.add.Tensor(_, %1, 1)\n"
+	       "%4: f32[16] = aten.abs.default(%3)\n"
+	       "return %4\n",
+		places,
+		"%0: f32[16] = input\n"
+		"%1: f32[16] at 0 = aten.abs.default(%0)\n"
+		"%2: f32[16] at 64 = aten.sqrt.default(%0)\n"
+		"%3: f32[16] at 128 = aten.exp.default(%2) | aten.add.Tensor(_, %1, 1)\n"
+		"%4: f32[16] = aten.abs.default(%3)\n"
+		"return %4\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -174,6 +240,8 @@ int main(void)
 		cmocka_unit_test(dead_nodes_go),
 		cmocka_unit_test(views_are_aliases),
 		cmocka_unit_test(memory_is_used_again),
+		cmocka_unit_test(steps_are_arguments),
+		cmocka_unit_test(an_output_to_convert_has_a_place_to_the_end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

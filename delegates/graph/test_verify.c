@@ -22,7 +22,7 @@ static void rows_are_sorted_and_found(void **state)
 		assert_int_equal(strspn(op->signature, "TtIiNnDdBbSsELOlf_"),
 			strchr(op->signature, '>') - op->signature);
 	}
-	assert_int_equal(n, 87);
+	assert_int_equal(n, 89);
 	assert_null(et_graph_operator_find("aten.relu"));
 }
 
@@ -103,7 +103,7 @@ static void what_does_not_fit_is_refused(void **state)
 	} cases[] = {
 		{ "%0: f32[2, 3] = input\n%1: f32[2] = input\n", "aten.mul.Tensor(%0, %1)", "sizes 3 and 2" },
 		{ "%0: f32[2, 3] = input\n", "aten.mm.default(%0, %0)", "do not fit each other" },
-		{ "%0: f32[2, 3] = input\n%1: f32[5, 1] = input\n", "aten.linear.default(%0, %1, none)", "do not fit" },
+		{ "%0: f32[2, 3] = input\n%1: f32[3, 1] = input\n", "aten.linear.default(%0, %1, none)", "rows of 1" },
 		{ "%0: f32[2, 3] = input\n", "aten.mean.dim(%0, [2], true, none)", "dimension 2 of 2" },
 		{ "%0: f32[2, 3] = input\n", "aten.view_copy.default(%0, [-1, 4])", "6 elements do not fit" },
 		{ "%0: f32[2, 3] = input\n", "aten.view_copy.default(%0, [5])", "6 elements become 5" },
@@ -142,6 +142,23 @@ static void what_does_not_fit_is_refused(void **state)
 		if (graph_rig_parse(&rig, text) != ET_E_DELEGATE_INVALID_COMPATIBILITY ||
 			!strstr(rig.diag.text, cases[i].why))
 			fail_msg("%s: '%s' instead of '%s'", cases[i].call, rig.diag.text, cases[i].why);
+		graph_rig_deinit(&rig);
+	}
+}
+
+static void what_lies_elsewhere_is_refused(void **state)
+{
+	static const char *const texts[] = {
+		"%0: f32[2] = input\n%1: f32[2] = input\n%2: f32[2] in %1 = aten.view_copy.default(%0, [2])\nreturn %2\n",
+		"%0: f32[2] = input\n%1: f32[2] in %0 from row 1 of dim 0 = aten.view_copy.default(%0, [2])\nreturn %1\n",
+		"%0: f32[2] = input\n%1: f32[2] in %0 = input\nreturn %1\n",
+	};
+	for (size_t i = 0; i < ET_ARRAY_LEN(texts); i++) {
+		struct graph_rig rig;
+		if (graph_rig_parse(&rig, texts[i]) != ET_E_DELEGATE_INVALID_COMPATIBILITY ||
+			(!strstr(rig.diag.text, "does not lie in argument 0") &&
+				!strstr(rig.diag.text, "what no node makes")))
+			fail_msg("%s: '%s'", texts[i], rig.diag.text);
 		graph_rig_deinit(&rig);
 	}
 }
@@ -194,6 +211,7 @@ int main(void)
 		cmocka_unit_test(rows_are_sorted_and_found),
 		cmocka_unit_test(results_have_their_sizes),
 		cmocka_unit_test(what_does_not_fit_is_refused),
+		cmocka_unit_test(what_lies_elsewhere_is_refused),
 		cmocka_unit_test(numbers_become_of_the_right_kind),
 		cmocka_unit_test(smaller_inputs_give_smaller_results),
 	};

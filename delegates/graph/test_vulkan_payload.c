@@ -109,11 +109,25 @@ static void what_is_changed_does_no_harm(void **state)
 	free(payload.bytes);
 }
 
+/* Passes may assume things about their own operators that nobody checks in a payload. */
+static void operators_of_passes_are_refused(void **state)
+{
+	struct payload payload = make(
+		"%0: f32[1, 4, 9] = input\n%1: f32[8, 4, 3] = constant\n"
+		"%2: f32[1, 8, 7] = graph.convolution(%0, %1, none, [1], [0, 0], [1], 1)\nreturn %2\n");
+	struct graph_rig rig;
+	assert_int_equal(read_payload(&rig, &payload), ET_E_NOT_SUPPORTED);
+	assert_non_null(strstr(rig.diag.text, "the operator 'graph.convolution' is not supported"));
+	graph_rig_deinit(&rig);
+	free(payload.bytes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_payload_says_what_its_graph_said),
 		cmocka_unit_test(what_is_cut_short_is_refused),
+		cmocka_unit_test(operators_of_passes_are_refused),
 		cmocka_unit_test(what_is_changed_does_no_harm),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

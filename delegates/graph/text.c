@@ -32,6 +32,8 @@ struct printer {
 	const struct et_graph_sink *sink;
 	uint32_t *numbers; /* of values; ET_GRAPH_NONE: not yet */
 	uint32_t next;
+	uint32_t running; /* the running value, in the arguments of a step */
+	uint8_t result_type;
 };
 
 static void put(struct printer *p, const char *text)
@@ -101,6 +103,15 @@ static void put_name(struct printer *p, uint32_t index)
 
 static void put_value(struct printer *p, uint32_t index);
 
+static void put_running(struct printer *p, const struct et_graph_value *value)
+{
+	put(p, "_");
+	if (value->tensor->type == p->result_type)
+		return;
+	put(p, ": ");
+	put(p, type_name(value->tensor->type));
+}
+
 static void put_item(struct printer *p, const struct et_graph_value *list, uint32_t i)
 {
 	if (list->kind == ET_GRAPH_INTS)
@@ -142,7 +153,10 @@ static void put_value(struct printer *p, uint32_t index)
 		break;
 	case ET_GRAPH_SYMBOL:
 	case ET_GRAPH_TENSOR:
-		put_name(p, index);
+		if (index == p->running)
+			put_running(p, value);
+		else
+			put_name(p, index);
 		break;
 	default:
 		put(p, "none");
@@ -251,22 +265,38 @@ static void put_sources(struct printer *p, uint32_t index)
 	}
 }
 
+static void put_call(struct printer *p, const struct et_graph_node *part)
+{
+	put(p, part->op->name);
+	put(p, "(");
+	for (uint32_t i = 0; i < part->n_args; i++) {
+		put(p, i ? ", " : "");
+		put_value(p, part->args[i]);
+	}
+	put(p, ")");
+}
+
 static void put_node(struct printer *p, const struct et_graph_node *node)
 {
-	for (uint32_t i = 0; i < node->n_args; i++)
-		put_sources(p, node->args[i]);
+	for (uint32_t k = 0; k <= node->n_steps; k++) {
+		struct et_graph_node part = et_graph_part(node, k);
+		for (uint32_t i = 0; i < part.n_args; i++)
+			put_sources(p, part.args[i]);
+	}
 	for (uint32_t i = 0; i < node->n_results; i++) {
 		put(p, i ? ", " : "");
 		put_made(p, node->results[i]);
 	}
 	put(p, " = ");
-	put(p, node->op->name);
-	put(p, "(");
-	for (uint32_t i = 0; i < node->n_args; i++) {
-		put(p, i ? ", " : "");
-		put_value(p, node->args[i]);
+	for (uint32_t k = 0; k <= node->n_steps; k++) {
+		struct et_graph_node part = et_graph_part(node, k);
+		put(p, k ? " | " : "");
+		p->running = k ? node->steps[k - 1].input : ET_GRAPH_NONE;
+		p->result_type = k ? p->graph->values[node->results[0]].tensor->type : 0;
+		put_call(p, &part);
 	}
-	put(p, ")\n");
+	p->running = ET_GRAPH_NONE;
+	put(p, "\n");
 }
 
 bool et_graph_load(const uint8_t *data, uint8_t type, size_t index, double *ret_number)
@@ -331,7 +361,7 @@ bool et_graph_print(const struct et_graph *graph, const struct et_graph_sink *si
 {
 	struct et_pool pool;
 	et_pool_init(&pool, &graph->pool->allocator);
-	struct printer p = { .graph = graph, .sink = sink };
+	struct printer p = { .graph = graph, .sink = sink, .running = ET_GRAPH_NONE };
 	p.numbers = ET_POOL_NEW_ARRAY(&pool, uint32_t, graph->n_values);
 	if (p.numbers) {
 		memset(p.numbers, 0xff, graph->n_values * sizeof(*p.numbers));

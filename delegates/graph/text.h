@@ -9,8 +9,10 @@
  *     %5: f32[1, 4] = aten.linear.default(%0, %1, none)
  *     %6: f32[1, 2, 2, 2], %7: i32[1, 2, 2, 2] = aten.max_pool2d_with_indices.default(%0, [2, 2], [], [0], [1], false)
  *     %9: f32[1, 8] = aten.cat.default([%5, %5], 1)
+ *     %10: f32[1, 4] = aten.linear.default(%0, %1, none) | aten.add.Tensor(_, %5, 1) | aten.relu.default(_)
  *     return %5
  *
+ * Behind a '|' stands a step of the node; '_' is the running value, `_: f32` if its type is another than the result's.
  * Literals stand where they are used: ints, doubles (with a point, an exponent, inf or nan), true, false, none, texts
  * in quotes, lists in brackets; a list whose items are not all ints, doubles or bools is a list of values. A number
  * behind `constant` is the constant's number in the payload: then the text does not have its data. `input f32` instead
@@ -18,7 +20,7 @@
  * end of a line is a comment.
  *
  * After passes a text also says where tensors lie: `f32[1, 4] at 128` in the arena of a run, `f32[4] in %5` where that
- * tensor lies, `f32[4] in %5 from row 2 of dim 0` in a part of it. The parser refuses that. */
+ * tensor lies, `f32[4] in %5 from row 2 of dim 0` in a part of it. */
 #ifndef DELEGATES_GRAPH_TEXT_H
 #define DELEGATES_GRAPH_TEXT_H
 

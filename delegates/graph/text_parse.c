@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_WORD = 128 };
+enum { MAX_WORD = 128, MAX_ARGS = 64 };
 
 struct parser {
 	struct et_graph *graph;
@@ -24,6 +24,7 @@ struct parser {
 	uint32_t *values;      /* by the number in the text: the value, or ET_GRAPH_NONE */
 	uint32_t n_numbers;
 	uint32_t inputs[ET_GRAPH_MAX_LIST], n_inputs;
+	uint32_t running; /* the running value, in the arguments of a step */
 };
 
 static bool fail(struct parser *p, const char *what)
@@ -249,11 +250,34 @@ static uint32_t pack_list(struct parser *p, const uint32_t *items, uint32_t n)
 	return add(p, &list);
 }
 
+/* Whether a '_' alone is next: the running value, whose type may follow. */
+static bool running(struct parser *p)
+{
+	char name[MAX_WORD];
+	uint8_t type;
+	skip_blanks(p);
+	if (peek(p) != '_' || (p->at + 1 < p->end && is_word_char(p->at[1])))
+		return false;
+	p->at++;
+	if (p->running == ET_GRAPH_NONE)
+		return fail(p, "there is no running value here");
+	if (accept(p, ':')) {
+		if (!word(p, name) || !to_type(name, &type))
+			return fail(p, "this is no type");
+		p->graph->values[p->running].tensor->type = type;
+	}
+	return true;
+}
+
 static uint32_t operand(struct parser *p, bool may_be_list)
 {
 	uint32_t items[ET_GRAPH_MAX_DIMS * 64], n = 0;
 	if (accept(p, '%'))
 		return reference(p);
+	if (running(p))
+		return p->running;
+	if (p->status != ET_OK)
+		return ET_GRAPH_NONE;
 	if (!may_be_list || !accept(p, '['))
 		return literal(p);
 	while (p->status == ET_OK && !accept(p, ']')) {
@@ -269,6 +293,44 @@ static uint32_t operand(struct parser *p, bool may_be_list)
 }
 
 /* --- lines ---------------------------------------------------------------------------------------- */
+
+static bool expect_u64(struct parser *p, uint64_t *ret_i)
+{
+	char text[MAX_WORD];
+	int64_t i;
+	if (!word(p, text) || !to_int(text, &i) || i < 0)
+		return fail(p, "a number is missing here");
+	*ret_i = (uint64_t)i;
+	return true;
+}
+
+static bool expect_word(struct parser *p, const char *wanted)
+{
+	char text[MAX_WORD];
+	return (word(p, text) && strcmp(text, wanted) == 0) || fail(p, "'from row ... of dim ...' is missing here");
+}
+
+/* Behind a type: nothing, "at 128", "in %5" or "in %5 from row 2 of dim 0". */
+static bool memory(struct parser *p, struct et_graph_tensor *tensor)
+{
+	char text[MAX_WORD];
+	uint32_t dim;
+	if (!word(p, text))
+		return p->status == ET_OK;
+	if (strcmp(text, "at") == 0)
+		return expect_u64(p, &tensor->place);
+	if (strcmp(text, "in") != 0 || !expect(p, '%'))
+		return fail(p, "this is neither 'at' nor 'in'");
+	tensor->alias_of = reference(p);
+	skip_blanks(p);
+	if (p->status != ET_OK || !is_word_char(peek(p)))
+		return p->status == ET_OK;
+	if (!expect_word(p, "from") || !expect_word(p, "row") || !expect_u64(p, &tensor->alias_start) ||
+		!expect_word(p, "of") || !expect_word(p, "dim") || !expect_uint(p, ET_GRAPH_MAX_DIMS - 1, &dim))
+		return false;
+	tensor->alias_dim = (uint8_t)dim;
+	return true;
+}
 
 /* "%3: f32[1, 8]", behind the '%'. */
 static uint32_t made(struct parser *p)
@@ -310,6 +372,8 @@ static uint32_t made(struct parser *p)
 			fail(p, "the tensor is too large");
 			return ET_GRAPH_NONE;
 		}
+		if (!memory(p, value.tensor))
+			return ET_GRAPH_NONE;
 	}
 	p->values[n] = add(p, &value);
 	return p->values[n];
@@ -366,13 +430,10 @@ static bool constant(struct parser *p, struct et_graph_value *value)
 	return p->status == ET_OK;
 }
 
-static bool call(struct parser *p, const char *name, const uint32_t *results, uint32_t n_results)
+/* "(%0, 1)" */
+static bool arguments(struct parser *p, const struct et_graph_operator *op, uint32_t *args, uint32_t *ret_n_made)
 {
-	const struct et_graph_operator *op = et_graph_operator_find(name);
-	uint32_t args[64], n_args = 0, n_wanted, n_made;
-	if (!op)
-		return fail(p, "no such operator");
-	n_wanted = et_graph_operator_n_args(op, &n_made);
+	uint32_t n_args = 0, n_wanted = et_graph_operator_n_args(op, ret_n_made);
 	if (!expect(p, '('))
 		return false;
 	while (!accept(p, ')')) {
@@ -382,13 +443,52 @@ static bool call(struct parser *p, const char *name, const uint32_t *results, ui
 		if (p->status != ET_OK)
 			return false;
 	}
-	if (n_args != n_wanted || (n_made != UINT32_MAX && n_made != n_results))
-		return fail(p, "the operator has more arguments, or another number of results");
-	struct et_graph_node *node = et_graph_add_node(p->graph, op, n_args, n_results);
+	return n_args == n_wanted || fail(p, "the operator has more arguments");
+}
+
+/* "aten.relu.default(_)", behind the '|'. */
+static bool step(struct parser *p)
+{
+	struct et_graph_node *node = &p->graph->nodes[p->graph->n_nodes - 1];
+	const struct et_graph_value *result = &p->graph->values[node->results[0]];
+	uint32_t args[MAX_ARGS], n_made;
+	char name[MAX_WORD];
+	if (node->n_results != 1 || result->kind != ET_GRAPH_TENSOR || node->n_steps == ET_GRAPH_MAX_STEPS)
+		return fail(p, "a node with steps has one result, a tensor, and not too many steps");
+	const struct et_graph_operator *op = word(p, name) ? et_graph_operator_find(name) : NULL;
+	if (!op)
+		return fail(p, "no such operator");
+	uint32_t n_args = et_graph_operator_n_args(op, &n_made);
+	struct et_graph_step *added = et_graph_add_step(p->graph, node, op, n_args, result->tensor->type);
+	if (!added)
+		return no_memory(p);
+	p->running = added->input;
+	bool is_right = arguments(p, op, args, &n_made);
+	p->running = ET_GRAPH_NONE;
+	if (is_right)
+		memcpy(added->args, args, n_args * sizeof(*args));
+	return is_right && (et_graph_set_bytes(p->graph->values[added->input].tensor) || fail(p, "it is too large"));
+}
+
+static bool call(struct parser *p, const char *name, const uint32_t *results, uint32_t n_results)
+{
+	const struct et_graph_operator *op = et_graph_operator_find(name);
+	uint32_t args[MAX_ARGS], n_made, n_unused;
+	if (!op)
+		return fail(p, "no such operator");
+	if (!arguments(p, op, args, &n_made))
+		return false;
+	if (n_made != UINT32_MAX && n_made != n_results)
+		return fail(p, "the operator has another number of results");
+	struct et_graph_node *node = et_graph_add_node(p->graph, op, et_graph_operator_n_args(op, &n_unused),
+		n_results);
 	if (!node)
 		return no_memory(p);
-	memcpy(node->args, args, n_args * sizeof(*args));
+	memcpy(node->args, args, node->n_args * sizeof(*args));
 	memcpy(node->results, results, n_results * sizeof(*results));
+	while (accept(p, '|'))
+		if (!step(p))
+			return false;
 	return true;
 }
 
@@ -488,7 +588,12 @@ static void parse(struct parser *p)
 enum et_status et_graph_parse(struct et_graph *ret_graph, const char *text, size_t n, struct et_pool *pool,
 	struct et_diag *diag)
 {
-	struct parser p = { .graph = ret_graph, .diag = diag, .at = text, .end = text + n, .line_begin = text };
+	struct parser p = { .graph = ret_graph,
+		.diag = diag,
+		.at = text,
+		.end = text + n,
+		.line_begin = text,
+		.running = ET_GRAPH_NONE };
 	/* A text of n characters has fewer numbers, so larger ones are a mistake. */
 	p.n_numbers = n < ET_GRAPH_MAX_VALUES ? (uint32_t)n + 1 : ET_GRAPH_MAX_VALUES;
 	et_graph_init(ret_graph, pool);

@@ -233,7 +233,7 @@ static enum et_status read_call(struct reader *r, struct et_fb_table call)
 	if (!name.chars || !args.n)
 		return et_fb_fail(&r->fb, ET_E_INVALID_PROGRAM, "it has no name or no arguments");
 	const struct et_graph_operator *op = et_graph_operator_find(name.chars);
-	if (!op)
+	if (!op || op->is_internal)
 		return et_fb_fail(&r->fb, ET_E_NOT_SUPPORTED, "the operator '%.100s' is not supported", name.chars);
 	uint32_t last = read_arg(r, args, args.n - 1), n_results, n_given = args.n - 1;
 	uint32_t n_args = et_graph_operator_n_args(op, &n_results);

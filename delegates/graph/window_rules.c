@@ -7,9 +7,9 @@
 
 enum { MAX_SPATIAL = 2 };
 
-/* A window along one dimension. */
+/* A window along one dimension. The padding is in front of the input and, if behind is -1, also behind it. */
 struct window {
-	int64_t kernel, stride, padding, dilation;
+	int64_t kernel, stride, padding, dilation, behind;
 };
 
 /* Item @index of list @arg; the only item if there is one; @absent if there is none. */
@@ -25,7 +25,7 @@ static bool check_window(struct et_graph_shapes *s, const struct window *w)
 {
 	const int64_t most = 1 << 20; /* so that nothing below overflows */
 	if (w->kernel < 1 || w->kernel > most || w->stride < 1 || w->stride > most || w->padding < 0 ||
-		w->padding > most || w->dilation < 1 || w->dilation > most)
+		w->padding > most || w->behind < -1 || w->behind > most || w->dilation < 1 || w->dilation > most)
 		return et_graph_misfit(s, "kernel %lld, stride %lld, padding %lld, dilation %lld", (long long)w->kernel,
 			(long long)w->stride, (long long)w->padding, (long long)w->dilation);
 	return true;
@@ -36,7 +36,8 @@ static bool slide(struct et_graph_shapes *s, const struct window *w, uint32_t in
 {
 	if (!check_window(s, w))
 		return false;
-	int64_t room = (int64_t)in + 2 * w->padding - w->dilation * (w->kernel - 1) - 1;
+	int64_t room = (int64_t)in + w->padding + (w->behind < 0 ? w->padding : w->behind) -
+		       w->dilation * (w->kernel - 1) - 1;
 	if (room < 0)
 		return et_graph_misfit(s, "a window larger than the input");
 	int64_t n = (room + (is_ceil ? w->stride - 1 : 0)) / w->stride + 1;
@@ -84,9 +85,35 @@ bool et_graph_infer_convolution(struct et_graph_shapes *s)
 		return false;
 	for (uint32_t i = 2; i < x->n_dims; i++) {
 		struct window window = { w->dims[i], spatial(s, 3, i - 2, 1), spatial(s, 4, i - 2, 0),
-			spatial(s, 5, i - 2, 1) };
+			spatial(s, 5, i - 2, 1), -1 };
 		if (is_transposed ? !spread(s, &window, x->dims[i], spatial(s, 7, i - 2, 0), &size.dims[i])
 				  : !slide(s, &window, x->dims[i], false, &size.dims[i]))
+			return false;
+	}
+	return set(s, 0, &size);
+}
+
+/* x, w, bias, stride, padding in front and behind, dilation, groups */
+bool et_graph_infer_padded_convolution(struct et_graph_shapes *s)
+{
+	const struct et_graph_size *x = et_graph_arg(s, 0), *w = et_graph_arg(s, 1);
+	int64_t groups = et_graph_int(s, 6, 1);
+	if (x->n_dims != w->n_dims || x->n_dims < 3 || x->n_dims > 2 + MAX_SPATIAL ||
+		et_graph_n_items(s, 4) != 2 * (x->n_dims - 2u))
+		return et_graph_misfit(s, "an input of %u dimensions, weights of %u, padding of %u", x->n_dims,
+			w->n_dims, et_graph_n_items(s, 4));
+	if (groups < 1 || groups > UINT32_MAX || x->dims[1] % groups != 0 || w->dims[1] != x->dims[1] / groups ||
+		w->dims[0] % groups != 0)
+		return et_graph_misfit(s, "%u channels, %lld groups, weights [%u, %u, ...]", x->dims[1],
+			(long long)groups, w->dims[0], w->dims[1]);
+	struct et_graph_size size = *x;
+	size.dims[1] = w->dims[0];
+	for (uint32_t i = 2; i < x->n_dims; i++) {
+		struct window window = { w->dims[i], spatial(s, 3, i - 2, 1), et_graph_item(s, 4, 2 * (i - 2)),
+			spatial(s, 5, i - 2, 1), et_graph_item(s, 4, 2 * (i - 2) + 1) };
+		if (window.behind < 0)
+			return et_graph_misfit(s, "padding of %lld", (long long)window.behind);
+		if (!slide(s, &window, x->dims[i], false, &size.dims[i]))
 			return false;
 	}
 	return set(s, 0, &size);
@@ -101,7 +128,7 @@ static bool pool(struct et_graph_shapes *s, bool is_ceil, int dilation_arg, stru
 	*ret_size = *x;
 	for (uint32_t i = 0; i < 2; i++) {
 		uint32_t dim = x->n_dims - 2 + i;
-		struct window window = { .kernel = spatial(s, 1, i, 1), .padding = spatial(s, 3, i, 0), .dilation = 1 };
+		struct window window = { spatial(s, 1, i, 1), 1, spatial(s, 3, i, 0), 1, -1 };
 		window.stride = spatial(s, 2, i, window.kernel);
 		if (dilation_arg >= 0)
 			window.dilation = spatial(s, (uint32_t)dilation_arg, i, 1);
@@ -136,7 +163,7 @@ static bool infer_q8ta(struct et_graph_shapes *s, int64_t n_channels, int output
 		return false;
 	for (uint32_t i = 0; i < 2; i++) {
 		struct window window = { spatial(s, 9, i, 1), spatial(s, 10, i, 1), spatial(s, 11, i, 0),
-			spatial(s, dilation_arg, i, 1) };
+			spatial(s, dilation_arg, i, 1), -1 };
 		if (output_padding_arg < 0 ? !slide(s, &window, x->dims[2 + i], false, &size.dims[2 + i])
 					   : !spread(s, &window, x->dims[2 + i],
 						     spatial(s, (uint32_t)output_padding_arg, i, 0), &size.dims[2 + i]))

@@ -70,13 +70,16 @@ static enum et_status make(struct et_graph *graph, const uint8_t *bytes, size_t 
 static bool is_read_after(const struct et_graph *graph, const uint32_t *owners, uint32_t owner, uint32_t node)
 {
 	for (uint32_t n = node + 1; n < graph->n_nodes; n++)
-		for (uint32_t i = 0; i < graph->nodes[n].n_args; i++) {
-			const struct et_graph_value *arg = &graph->values[graph->nodes[n].args[i]];
-			if (owners[graph->nodes[n].args[i]] == owner)
-				return true;
-			for (uint32_t k = 0; arg->kind == ET_GRAPH_VALUES && k < arg->list.n; k++)
-				if (owners[arg->list.values[k]] == owner)
+		for (uint32_t p = 0; p <= graph->nodes[n].n_steps; p++) {
+			struct et_graph_node part = et_graph_part(&graph->nodes[n], p);
+			for (uint32_t i = 0; i < part.n_args; i++) {
+				const struct et_graph_value *arg = &graph->values[part.args[i]];
+				if (owners[part.args[i]] == owner)
 					return true;
+				for (uint32_t k = 0; arg->kind == ET_GRAPH_VALUES && k < arg->list.n; k++)
+					if (owners[arg->list.values[k]] == owner)
+						return true;
+			}
 		}
 	return false;
 }
@@ -120,8 +123,12 @@ static void try_passes(struct et_graph *graph, uint32_t n_input)
 {
 	struct et_diag diag = { "" };
 	uint64_t n_arena;
-	if (et_graph_remove_copies(graph, &diag) != ET_OK)
-		abort();
+	static enum et_status (*const passes[])(struct et_graph *, struct et_diag *) = { et_graph_remove_copies,
+		et_graph_precompute, et_graph_simplify_quantized, et_graph_fuse_attention, et_graph_fuse_epilogues,
+		et_graph_fuse_chains };
+	for (size_t i = 0; i < sizeof(passes) / sizeof(passes[0]); i++)
+		if (passes[i](graph, &diag) != ET_OK || et_graph_verify(graph, &diag) != ET_OK)
+			abort();
 	et_graph_remove_dead(graph);
 	if (et_graph_verify(graph, &diag) != ET_OK)
 		abort();
