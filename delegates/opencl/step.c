@@ -17,7 +17,9 @@
 
 const struct ocl_row *ocl_row_find(const char *name)
 {
-	static const struct ocl_row *const tables[] = { ocl_rows_elementwise, ocl_rows_movement, ocl_rows_gather, ocl_rows_reduce, ocl_rows_norm, ocl_rows_matrix, ocl_rows_window, ocl_rows_quantized };
+	static const struct ocl_row *const tables[] = { ocl_rows_elementwise, ocl_rows_movement, ocl_rows_gather,
+		ocl_rows_reduce, ocl_rows_norm, ocl_rows_matrix, ocl_rows_window, ocl_rows_quantized,
+		ocl_rows_attention };
 	for (size_t i = 0; i < ET_ARRAY_LEN(tables); i++)
 		for (const struct ocl_row *row = tables[i]; row->name; row++)
 			if (strcmp(row->name, name) == 0)
