@@ -3,8 +3,8 @@
  * step starts kernels. The queue is in order, so nothing waits for anything, except that a symbol that is an element of
  * a tensor is read back.
  *
- * After about MAX_COST operations the run waits for what it has enqueued and looks whether it was cancelled: a queue
- * that holds the work of seconds cannot be stopped. Whatever happens, a run returns only when nothing of it is under
+ * After about OCL_MAX_COST operations the run waits for what it has enqueued and looks whether it was cancelled: a
+ * queue that holds the work of seconds cannot be stopped. A kernel with more work is started in parts. Whatever happens, a run returns only when nothing of it is under
  * way, since the arguments are the client's memory. */
 #include "delegates/opencl/run.h"
 
@@ -16,8 +16,6 @@
 
 #include <string.h>
 #include <time.h>
-
-enum { MAX_COST = 20000000 };
 
 static uint64_t now_ns(void)
 {
@@ -45,6 +43,17 @@ enum et_status ocl_run_wait(struct ocl_run *run, struct et_diag *diag)
 	run->last = NULL;
 	run->cost = 0;
 	return error == CL_SUCCESS ? ET_OK : ocl_device_fail(device, error, "clWaitForEvents", diag);
+}
+
+enum et_status ocl_run_pace(struct ocl_run *run, uint64_t cost, struct et_diag *diag)
+{
+	enum et_status status = ET_OK;
+	et_add_up(&run->cost, cost);
+	if (run->cost >= OCL_MAX_COST)
+		status = ocl_run_wait(run, diag);
+	if (status == ET_OK && atomic_load_explicit(&run->instance->is_cancelled, memory_order_relaxed))
+		status = et_fail(diag, ET_E_CANCELLED, "the run was cancelled");
+	return status;
 }
 
 void ocl_run_memory(const struct ocl_run *run, uint32_t root, cl_mem *ret_buffer, uint64_t *ret_at)
@@ -175,11 +184,6 @@ static enum et_status run_node(struct ocl_run *run, uint32_t node, struct et_dia
 	return status;
 }
 
-static bool is_cancelled(const struct ocl_run *run)
-{
-	return atomic_load_explicit(&run->instance->is_cancelled, memory_order_relaxed);
-}
-
 static enum et_status walk(struct ocl_run *run, struct et_diag *diag)
 {
 	enum et_status status = ET_OK;
@@ -187,10 +191,8 @@ static enum et_status walk(struct ocl_run *run, struct et_diag *diag)
 		status = find_sizes(run, i, diag);
 		if (status == ET_OK)
 			status = run_node(run, i, diag);
-		if (status == ET_OK && run->cost > MAX_COST)
-			status = ocl_run_wait(run, diag);
-		if (status == ET_OK && is_cancelled(run))
-			status = et_fail(diag, ET_E_CANCELLED, "the run was cancelled");
+		if (status == ET_OK)
+			status = ocl_run_pace(run, 0, diag);
 	}
 	return status;
 }

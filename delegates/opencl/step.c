@@ -282,7 +282,11 @@ void ocl_put_view(struct ocl_call *call, struct ocl_launch *launch, uint32_t val
 		*(reach < 0 ? &low : &high) += reach;
 	}
 	bool is_empty = !ocl_view_numel(view);
-	if (!find_memory(call, value, &buffer, &at, &n_there)) {
+	bool is_there = find_memory(call, value, &buffer, &at, &n_there);
+	uint64_t n_has = is_there ? ocl_numel(&call->run->instance->sizes[value]) : 0;
+	if (n_there > n_has)
+		n_there = n_has; /* behind it lies what another run has left */
+	if (!is_there) {
 		launch->is_wrong = true;
 	} else if (!is_empty && (low < 0 || (uint64_t)high >= n_there)) {
 		launch->is_wrong = true;
@@ -299,8 +303,9 @@ void ocl_put_error(struct ocl_call *call, struct ocl_launch *launch)
 	ocl_put(launch, &call->run->lane->error, sizeof(cl_mem));
 }
 
-/* Set and enqueue, with the device's lock: kernels belong to all runs of the device. */
-static cl_int enqueue(struct ocl_device *device, struct ocl_run *run, const struct ocl_launch *launch, size_t n)
+/* Set and enqueue work-items from @first on, with the device's lock: kernels belong to all runs of the device. */
+static cl_int enqueue(struct ocl_device *device, struct ocl_run *run, const struct ocl_launch *launch, size_t first,
+	size_t n)
 {
 	const struct ocl_api *cl = device->cl;
 	size_t local = device->work_group_size, global = (n + local - 1) / local * local;
@@ -310,12 +315,19 @@ static cl_int enqueue(struct ocl_device *device, struct ocl_run *run, const stru
 	for (uint32_t i = 0; i < launch->n_args && error == CL_SUCCESS; i++)
 		error = cl->SetKernelArg(launch->kernel->handle, i, launch->args[i].n, launch->args[i].bytes);
 	if (error == CL_SUCCESS)
-		error = cl->EnqueueNDRangeKernel(run->lane->queue, launch->kernel->handle, 1, NULL, &global, &local, 0,
-			NULL, &event);
+		error = cl->EnqueueNDRangeKernel(run->lane->queue, launch->kernel->handle, 1, first ? &first : NULL,
+			&global, &local, 0, NULL, &event);
 	pthread_mutex_unlock(&device->lock);
 	if (error == CL_SUCCESS)
 		ocl_run_enqueued(run, event);
 	return error;
+}
+
+/* How many work-items go at once: no more than the run may enqueue before it looks up. */
+static uint64_t part_of(const struct ocl_device *device, uint64_t n, uint64_t cost)
+{
+	uint64_t local = device->work_group_size, most = OCL_MAX_COST / (cost ? cost : 1) / local * local;
+	return most < local ? local : most < n ? most : n;
 }
 
 bool ocl_start(struct ocl_call *call, struct ocl_launch *launch, uint64_t n, uint64_t cost)
@@ -327,11 +339,15 @@ bool ocl_start(struct ocl_call *call, struct ocl_launch *launch, uint64_t n, uin
 		return true;
 	if (n > INT32_MAX)
 		return ocl_misfit(call, "%llu elements", (unsigned long long)n);
-	cl_int error = enqueue(device, call->run, launch, (size_t)n);
-	if (error != CL_SUCCESS) {
-		call->status = ocl_device_fail(device, error, launch->kernel->family, call->shapes.diag);
-		return false;
+	uint64_t part = part_of(device, n, cost);
+	for (uint64_t first = 0; first < n; first += part) {
+		uint64_t n_now = n - first < part ? n - first : part;
+		cl_int error = enqueue(device, call->run, launch, (size_t)first, (size_t)n_now);
+		call->status = error == CL_SUCCESS
+				       ? ocl_run_pace(call->run, et_times(n_now, cost ? cost : 1), call->shapes.diag)
+				       : ocl_device_fail(device, error, launch->kernel->family, call->shapes.diag);
+		if (call->status != ET_OK)
+			return false;
 	}
-	et_add_up(&call->run->cost, et_times(n, cost ? cost : 1));
 	return true;
 }

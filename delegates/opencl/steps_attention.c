@@ -52,7 +52,12 @@ static void put_strides(struct ocl_launch *launch, const struct ocl_view *view)
 
 static bool start_attention(struct ocl_call *call, uint32_t kernel, const struct heads *h)
 {
+	const struct et_graph_value *values = call->shapes.graph->values;
 	struct ocl_launch launch;
+	/* The kernel was built for the declared widths. */
+	if (h->q.dims[3] != values[h->q_value].tensor->dims[3] || h->k.dims[3] != h->q.dims[3] ||
+		h->v.dims[3] != values[h->v_value].tensor->dims[3] || h->o.dims[3] != h->v.dims[3])
+		return ocl_misfit(call, "heads of %u and %u elements", h->q.dims[3], h->v.dims[3]);
 	uint32_t sizes[4] = { h->q.dims[0], h->q.dims[1], h->q.dims[2], h->k.dims[2] };
 	uint64_t n = et_times(et_times(sizes[0], sizes[1]), sizes[2]);
 	ocl_begin(call, &launch, kernel);

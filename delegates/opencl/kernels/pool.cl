@@ -16,10 +16,12 @@ __kernel void pool(uint n, uint8 sizes, int8 window, int counts_padding, int div
 	x += x_at + (ulong)(i / o_width / o_height) * height * width;
 	COMPUTE best = 0;
 	int best_at = -1;
-	for (int ky = 0; ky < k_height; ky++)
-		for (int kx = 0; kx < k_width; kx++) {
+	/* Only taps that lie in the plane: a window may be far larger than that. */
+	int ky0 = y0 < 0 ? (window.s4 - 1 - y0) / window.s4 : 0, kx0 = x0 < 0 ? (window.s5 - 1 - x0) / window.s5 : 0;
+	for (int ky = ky0; ky < k_height && y0 + ky * window.s4 < height; ky++)
+		for (int kx = kx0; kx < k_width && x0 + kx * window.s5 < width; kx++) {
 			int y = y0 + ky * window.s4, px = x0 + kx * window.s5;
-			if (y < 0 || px < 0 || y >= height || px >= width)
+			if (y < 0 || px < 0)
 				continue;
 			COMPUTE v = (COMPUTE)LOAD(T_A, x, y * width + px);
 #ifdef IS_MAX
