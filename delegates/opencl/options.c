@@ -42,7 +42,11 @@ enum et_status ocl_options_read(struct ocl_options *ret_options, const struct in
 			options.devices = value;
 		else if (strcmp(key, "drivers") == 0)
 			options.drivers = value;
-		else if (strcmp(key, "dump") == 0 && !read_bool(value, &options.dumps))
+		else if (strcmp(key, "dump") != 0)
+			return et_fail(diag, ET_E_INVALID_ARGUMENT,
+				"option '%.60s' is unknown: there are devices, platforms, drivers, vendors, library, dump",
+				key);
+		else if (!read_bool(value, &options.dumps))
 			return et_fail(diag, ET_E_INVALID_ARGUMENT, "dump: '%.40s' is neither yes nor no", value);
 	}
 	*ret_options = options;

@@ -18,7 +18,7 @@ struct ocl_options {
 	bool dumps;            /* the graphs of each payload are written into the cache folder */
 };
 
-/* ET_E_INVALID_ARGUMENT with the key, for a value that makes no sense. Keys that nobody here knows are the host's. */
+/* ET_E_INVALID_ARGUMENT with the key, for a key that is unknown or a value that makes no sense. */
 enum et_status ocl_options_read(struct ocl_options *ret_options, const struct inferd_delegate_host *host,
 	struct et_diag *diag);
 

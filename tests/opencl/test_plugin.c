@@ -4,6 +4,7 @@
 #include "tests/opencl/rig.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -22,6 +23,7 @@ static void test_options(void **state)
 		const char *says;
 	} cases[] = { { "library", "/nowhere/libOpenCL.so", INFERD_DELEGATE_E_NOT_FOUND, "no OpenCL loader" },
 		{ "dump", "perhaps", INFERD_DELEGATE_E_INVALID, "dump: 'perhaps' is neither yes nor no" },
+		{ "speed", "high", INFERD_DELEGATE_E_INVALID, "option 'speed' is unknown: there are devices" },
 		{ "devices", "nothing like that", INFERD_DELEGATE_E_NOT_FOUND, "OpenCL" },
 		{ "platforms", "nothing like that", INFERD_DELEGATE_E_NOT_FOUND, "OpenCL" } };
 	struct rig rig;
@@ -165,6 +167,62 @@ static void test_cancel(void **state)
 	rig_close(&rig);
 }
 
+/* Threads with an instance each, more of them than there are lanes: nobody gets what another one asked for. */
+struct client {
+	struct rig *rig;
+	struct inferd_delegate_model *model;
+	pthread_t thread;
+	int number;
+	uint32_t n_wrong;
+};
+
+static void *run_often(void *arg)
+{
+	struct client *client = arg;
+	struct rig rig = *client->rig; /* its own message */
+	struct inferd_delegate_instance *instance;
+	if (rig.table->instance_new(client->model, &instance, &rig.message)) {
+		client->n_wrong++;
+		return NULL;
+	}
+	for (int i = 0; i < 100; i++) {
+		struct rig_run run = { .n = 0 };
+		char text[64];
+		snprintf(text, sizeof(text), "f32[2]{%d, -1}", client->number * 1000 + i);
+		rig_arg(&run, text);
+		rig_arg(&run, "f32[2]");
+		client->n_wrong += rig_execute(&rig, client->model, instance, &run) != 0 ||
+				   rig_element(&run, 1, 0) != client->number * 1000 + i || rig_element(&run, 1, 1) != 0;
+	}
+	rig.table->instance_free(instance);
+	return NULL;
+}
+
+static void test_threads(void **state)
+{
+	struct inferd_delegate_stats stats = { .struct_size = sizeof(stats) };
+	struct inferd_delegate_model *model;
+	struct inferd_delegate_model_info info;
+	struct client clients[4];
+	struct rig rig;
+	rig_load(&rig);
+	if (!rig_open_pocl(&rig))
+		skip();
+	assert_int_equal(rig_init(&rig, relu, &model, &info), 0);
+	for (int i = 0; i < 4; i++) {
+		clients[i] = (struct client){ .rig = &rig, .model = model, .number = i };
+		assert_int_equal(pthread_create(&clients[i].thread, NULL, run_often, &clients[i]), 0);
+	}
+	for (int i = 0; i < 4; i++) {
+		pthread_join(clients[i].thread, NULL);
+		assert_int_equal(clients[i].n_wrong, 0);
+	}
+	assert_int_equal(rig.table->stats(rig.self, 0, &stats), 0);
+	assert_int_equal(stats.n_runs, 400);
+	rig.table->destroy(model);
+	rig_close(&rig);
+}
+
 /* Payloads of one program share what has the same name; here: nothing is left when the models have gone. */
 static void test_memory(void **state)
 {
@@ -256,6 +314,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_options), cmocka_unit_test(test_devices),
 		cmocka_unit_test(test_payloads), cmocka_unit_test(test_states), cmocka_unit_test(test_cancel),
-		cmocka_unit_test(test_memory), cmocka_unit_test(test_failing_calls) };
+		cmocka_unit_test(test_threads), cmocka_unit_test(test_memory), cmocka_unit_test(test_failing_calls) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
