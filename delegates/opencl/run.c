@@ -4,8 +4,8 @@
  * a tensor is read back.
  *
  * After about OCL_MAX_COST operations the run waits for what it has enqueued and looks whether it was cancelled: a
- * queue that holds the work of seconds cannot be stopped. A kernel with more work is started in parts. Whatever happens, a run returns only when nothing of it is under
- * way, since the arguments are the client's memory. */
+ * queue that holds the work of seconds cannot be stopped. A kernel with more work is started in parts. Whatever
+ * happens, a run returns only when nothing of it is under way, since the arguments are the client's memory. */
 #include "delegates/opencl/run.h"
 
 #include "delegates/opencl/lane.h"
@@ -39,6 +39,10 @@ enum et_status ocl_run_wait(struct ocl_run *run, struct et_diag *diag)
 	cl_int error = device->cl->Flush(run->lane->queue);
 	if (error == CL_SUCCESS)
 		error = device->cl->WaitForEvents(1, &run->last);
+	/* Commands may still be under way, and they write to the client's memory: wait for them, even if a driver that
+	 * has failed may hang. Then the host ends the process. */
+	if (error != CL_SUCCESS)
+		device->cl->Finish(run->lane->queue);
 	device->cl->ReleaseEvent(run->last);
 	run->last = NULL;
 	run->cost = 0;

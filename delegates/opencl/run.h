@@ -25,8 +25,8 @@ enum et_status ocl_run(struct inferd_delegate_model *model, struct inferd_delega
 
 /* Wait until all that was enqueued has ended. */
 enum et_status ocl_run_wait(struct ocl_run *run, struct et_diag *diag);
-/* Count @cost operations that were enqueued. After OCL_MAX_COST of them, wait for them; in any case, ET_E_CANCELLED if the
- * run was cancelled. */
+/* Count @cost operations that were enqueued. After OCL_MAX_COST of them, wait for them; in any case, ET_E_CANCELLED if
+ * the run was cancelled. */
 enum et_status ocl_run_pace(struct ocl_run *run, uint64_t cost, struct et_diag *diag);
 /* Remember the event of a command that was enqueued. */
 void ocl_run_enqueued(struct ocl_run *run, cl_event event);
