@@ -76,8 +76,11 @@ int rig_init(struct rig *rig, const char *text, struct inferd_delegate_model **r
 {
 	struct graph_rig graph;
 	size_t n;
-	if (graph_rig_parse(&graph, text) != ET_OK)
-		fail_msg("%s: %s", text, graph.diag.text);
+	if (graph_rig_parse(&graph, text) != ET_OK) { /* as a payload with that graph would be refused */
+		snprintf(rig->message.text, sizeof(rig->message.text), "%.255s", graph.diag.text);
+		graph_rig_deinit(&graph);
+		return INFERD_DELEGATE_E_INVALID;
+	}
 	uint8_t *bytes = make_vulkan(&graph.graph, &n);
 	struct inferd_delegate_payload payload = { .struct_size = sizeof(payload),
 		.n_args = graph.graph.n_inputs + graph.graph.n_outputs,

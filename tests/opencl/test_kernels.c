@@ -180,8 +180,7 @@ static void test_refused(void **state)
 	} cases[] = {
 		{ "%0: f64[2] = input\n%1: f64[2] = aten.abs.default(%0)\nreturn %1\n",
 			"aten.abs.default: a tensor has type" },
-		{ "%0: i32[2] = input\n%1: i32[2] = aten.exp.default(%0)\nreturn %1\n",
-			"aten.exp.default: argument 0 has type INT32" },
+		{ "%0: i32[2] = input\n%1: i32[2] = aten.exp.default(%0)\nreturn %1\n", "aten.exp.default: " },
 		{ "%0: f32[2] = input\n%1: f32[2] = aten.gelu.default(%0, \"sine\")\nreturn %1\n",
 			"aten.gelu.default" },
 		{ "%0: f32[3, 2] = input\n%1: f32[2] = input\n%2: f32[2, 2] = aten.index.Tensor(%0, [%1])\nreturn %2\n",
