@@ -37,7 +37,8 @@ static const struct et_known_delegate known[] = {
 	{ "TOSABackend", "inspection of its TOSA graph", "it holds no code for any machine", OTHER_FILE },
 	{ "VgfBackend", "Vulkan's ML extensions, by Arm's VGF",
 		"it needs a Vulkan driver with VK_ARM_tensors and VK_ARM_data_graph", PLUGIN("VgfBackend") },
-	{ "VulkanBackend", "GPUs, by Vulkan or WebGPU", "this inferd has no backend for it", OTHER_FILE },
+	{ "VulkanBackend", "GPUs, by Vulkan or WebGPU", "it needs an OpenCL driver",
+		"add [backend opencl] with path = .../inferd/opencl.so to inferd.conf, or " OTHER_FILE },
 	{ "XnnpackBackend", "CPUs, by XNNPACK", "XNNPACK could not be started", "see the log of inferd for why" },
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* inferd-delegate-check: test a delegate with calls as inferd makes them, and with broken payloads.
  *
- *     inferd-delegate-check [-o KEY=VALUE]... [-n RUNS] PLUGIN.so|NAME [PROGRAM.pte]
+ *     inferd-delegate-check [-t] [-o KEY=VALUE]... [-n RUNS] PLUGIN.so|NAME [PROGRAM.pte]
  *
  * It loads a plug-in into a host process, or opens the built-in delegate NAME; lists its devices, and hands it
  * garbage as payloads. With a program that was exported for the delegate, it hands it that program's payloads cut
@@ -376,7 +376,7 @@ static void check_program(struct check *c, const char *path)
 /* --- main ------------------------------------------------------------------------------------------------ */
 
 static const char usage_line[] =
-	"usage: inferd-delegate-check [-o KEY=VALUE]... [-n RUNS] PLUGIN.so|NAME [PROGRAM.pte]\n";
+	"usage: inferd-delegate-check [-t] [-o KEY=VALUE]... [-n RUNS] PLUGIN.so|NAME [PROGRAM.pte]\n";
 
 static int usage(void)
 {
@@ -395,6 +395,7 @@ static int help(void)
 	      "same input.\n"
 	      "\n"
 	      "  -o, --option KEY=VALUE  an option, as in the delegate's section of inferd.conf; may be repeated\n"
+	      "  -t, --thread            load a plug-in into this process, as `isolation = thread` does\n"
 	      "  -n, --runs RUNS         how often to run the program (20)\n"
 	      "  -h, --help              print this text\n"
 	      "\n"
@@ -433,13 +434,16 @@ int main(int argc, char **argv)
 	struct check c = { .n_runs = 20 };
 	struct et_diag diag = { "" };
 	static const struct option names[] = { { "option", required_argument, NULL, 'o' },
-		{ "runs", required_argument, NULL, 'n' }, { "help", no_argument, NULL, 'h' }, { 0 } };
+		{ "runs", required_argument, NULL, 'n' }, { "thread", no_argument, NULL, 't' },
+		{ "help", no_argument, NULL, 'h' }, { 0 } };
 	int option;
-	while ((option = getopt_long(argc, argv, "o:n:h", names, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "o:n:th", names, NULL)) != -1) {
 		if (option == 'h')
 			return help();
 		char *equals = option == 'o' ? strchr(optarg, '=') : NULL;
-		if (option == 'n') {
+		if (option == 't') {
+			config.isolation = ET_PLUGIN_IN_THREAD;
+		} else if (option == 'n') {
 			c.n_runs = (uint32_t)strtoul(optarg, NULL, 10);
 		} else if (equals && config.n_options < MAX_OPTIONS) {
 			*equals = '\0';

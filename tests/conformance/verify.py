@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Run `inferctl verify` and require a number of passes.
 
-    verify.py INFERCTL --at-least N [--inferd INFERD] [--under FOLDER|ARCHIVE] [--atol A] [--rtol R] PATH...
+    verify.py INFERCTL --at-least N [--inferd INFERD] [--under FOLDER|ARCHIVE] [--config FILE [--skip-where TEXT]]
+        [--atol A] [--rtol R] PATH...
 
 It runs with --local, or through an inferd that the test starts. The test fails if a file fails, if fewer than N pass (a
 skipped program does not pass), or if verify's output contradicts its exit status. PATHs are below FOLDER, or inside
 ARCHIVE (.tar.zst), which is unpacked. Without FOLDER or ARCHIVE (../shared may be absent) the test is skipped.
+With --config a run with --local has the plug-ins of that file; the test is skipped if verify gives TEXT as the reason why
+it skips a program: the plug-in's device is not there.
 """
 
 import argparse
@@ -42,6 +45,8 @@ def main():
     p.add_argument("--at-least", type=int, required=True)
     p.add_argument("--inferd")
     p.add_argument("--under", default="")
+    p.add_argument("--config")
+    p.add_argument("--skip-where")
     p.add_argument("--atol")
     p.add_argument("--rtol")
     p.add_argument("paths", nargs="+")
@@ -64,10 +69,14 @@ def main():
             stack.callback(daemon.terminate)
             options += ["--socket", socket]
         else:
-            options.append("--local")
+            options += ["--local"] + (["--config", args.config] if args.config else [])
         r = subprocess.run([args.inferctl, "verify", *options, *[os.path.join(under, path) for path in args.paths]],
                            stdout=subprocess.PIPE, text=True, check=False)
     print(r.stdout, end="")
+    absent = [line for line in r.stdout.splitlines() if line.startswith("skip") and args.skip_where and args.skip_where in line]
+    if absent:
+        print("skipped: " + absent[0])
+        sys.exit(77)
     total = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped", r.stdout.rstrip("\n").split("\n")[-1])
     if not total:
         sys.exit(f"no sum; exit status {r.returncode}")

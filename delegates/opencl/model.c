@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A payload becomes a model: the graph is read, simplified and placed, each node is planned, and only then are
+ * constants uploaded, so that what cannot be run costs no memory of the device.
+ *
+ * The arena of a run holds the tensors that nodes make, and behind them inputs and outputs, which have the caller's
+ * type only after a conversion. After init nothing refers to the payload any more. */
+#include "delegates/opencl/model.h"
+
+#include "delegates/graph/operators.h"
+#include "delegates/graph/passes.h"
+#include "delegates/graph/text.h"
+#include "delegates/graph/vulkan_payload.h"
+#include "delegates/opencl/lane.h"
+#include "delegates/opencl/run.h"
+#include "delegates/opencl/step.h"
+#include "delegates/opencl/weights.h"
+#include "runtime/base/checked.h"
+#include "runtime/tensor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLACE_ALIGN = 64, N_BUCKETS = 1024 };
+
+/* --- memory --------------------------------------------------------------------------------------- */
+
+static void *allocate(void *self, size_t n_bytes, size_t align)
+{
+	void *bytes = NULL;
+	if (align < sizeof(void *))
+		align = sizeof(void *);
+	return posix_memalign(&bytes, align, n_bytes ? n_bytes : 1) ? NULL : bytes;
+}
+
+static void release(void *self, void *bytes, size_t n_bytes)
+{
+	free(bytes);
+}
+
+const struct et_allocator *ocl_allocator(void)
+{
+	static const struct et_allocator allocator = { .alloc = allocate, .free = release };
+	return &allocator;
+}
+
+/* --- named data ----------------------------------------------------------------------------------- */
+
+/* The host copies named data for each request, so each name is asked for once; and names are remembered, so that
+ * payloads of one program share what they upload. */
+struct named {
+	struct named *next;
+	char *key;
+	const uint8_t *bytes;
+	uint64_t n_bytes;
+};
+
+struct maker {
+	struct ocl_device *device;
+	struct inferd_delegate_model *model;
+	const struct inferd_delegate_payload *payload;
+	const char *dump_dir;
+	struct et_diag *diag;
+	struct et_pool scratch;
+	struct named *buckets[N_BUCKETS];
+	struct named **asked; /* in the order in which the reader asked: that of the values */
+	size_t n_asked, max_asked;
+};
+
+static struct named *ask(struct maker *m, const char *key)
+{
+	uint32_t hash = 5381;
+	for (const char *c = key; *c; c++)
+		hash = hash * 33 + (uint8_t)*c;
+	struct named **bucket = &m->buckets[hash % N_BUCKETS];
+	for (struct named *n = *bucket; n; n = n->next)
+		if (strcmp(n->key, key) == 0)
+			return n;
+	struct named *n = ET_POOL_NEW(&m->scratch, struct named);
+	if (!n || !(n->key = et_pool_strndup(&m->scratch, key, strlen(key))))
+		return NULL;
+	if (m->payload->named_data(m->payload->self, key, &n->bytes, &n->n_bytes) != INFERD_DELEGATE_OK)
+		return NULL;
+	n->next = *bucket;
+	*bucket = n;
+	return n;
+}
+
+static bool find_named(void *self, const char *key, const uint8_t **ret_bytes, uint64_t *ret_n_bytes)
+{
+	struct maker *m = self;
+	struct named *n = m->payload->named_data ? ask(m, key) : NULL;
+	if (!n)
+		return false;
+	if (m->n_asked == m->max_asked) {
+		size_t max = m->max_asked ? 2 * m->max_asked : 64;
+		struct named **larger = ET_POOL_NEW_ARRAY(&m->scratch, struct named *, max);
+		if (!larger)
+			return false;
+		if (m->n_asked)
+			memcpy(larger, m->asked, m->n_asked * sizeof(*larger));
+		m->asked = larger;
+		m->max_asked = max;
+	}
+	m->asked[m->n_asked++] = n;
+	*ret_bytes = n->bytes;
+	*ret_n_bytes = n->n_bytes;
+	return true;
+}
+
+/* --- the graph ------------------------------------------------------------------------------------ */
+
+static void write_text(void *self, const char *text, size_t n)
+{
+	fwrite(text, 1, n, self);
+}
+
+/* Write the graph as it is now. A dump that fails is not worth a failure. */
+static void dump(const struct maker *m, const char *pass)
+{
+	char path[512];
+	if (!m->dump_dir)
+		return;
+	snprintf(path, sizeof(path), "%.300s/%.60s-%llu-%.40s.graph", m->dump_dir,
+		m->payload->method && !strchr(m->payload->method, '/') ? m->payload->method : "method",
+		(unsigned long long)m->payload->program, pass);
+	FILE *file = fopen(path, "we");
+	if (!file)
+		return;
+	et_graph_print(&m->model->graph, &(struct et_graph_sink){ .self = file, .write = write_text });
+	fclose(file);
+}
+
+static enum et_status read_graph(struct maker *m)
+{
+	struct inferd_delegate_model *model = m->model;
+	struct et_graph_named_data named_data = { .self = m, .find = find_named };
+	enum et_status status = et_graph_read_vulkan(&model->graph, m->payload->bytes, m->payload->n_bytes, &named_data,
+		&model->pool, m->diag);
+	if (status != ET_OK)
+		return status;
+	dump(m, "0-read");
+	status = et_graph_remove_copies(&model->graph, m->diag);
+	if (status != ET_OK)
+		return status;
+	dump(m, "1-copies");
+	et_graph_remove_dead(&model->graph);
+	et_graph_count_users(&model->graph);
+	dump(m, "2-dead");
+	et_graph_find_aliases(&model->graph);
+	dump(m, "3-aliases");
+	status = et_graph_place(&model->graph, PLACE_ALIGN, &model->n_arena_bytes, m->diag);
+	dump(m, "4-places");
+	return status;
+}
+
+/* Kernels count elements in 32 bits. */
+static enum et_status check_tensors(struct maker *m)
+{
+	const struct et_graph *graph = &m->model->graph;
+	for (uint32_t i = 0; i < graph->n_values; i++) {
+		const struct et_graph_value *value = &graph->values[i];
+		if (value->kind != ET_GRAPH_TENSOR)
+			continue;
+		size_t n_bytes = et_scalar_size(value->tensor->type);
+		if (!n_bytes || value->tensor->n_bytes / n_bytes > INT32_MAX)
+			return et_fail(m->diag, ET_E_NOT_SUPPORTED, "value %u: a tensor of %llu bytes of %s", i,
+				(unsigned long long)value->tensor->n_bytes, et_scalar_name(value->tensor->type));
+	}
+	return ET_OK;
+}
+
+/* --- places --------------------------------------------------------------------------------------- */
+
+static bool is_arena(const struct et_graph_value *value)
+{
+	return value->kind == ET_GRAPH_TENSOR && value->tensor->alias_of == ET_GRAPH_NONE &&
+	       (value->origin == ET_GRAPH_OF_NODE || value->origin == ET_GRAPH_INPUT);
+}
+
+/* Give an input or output, which the arena does not have yet, a place behind everything. */
+static bool append(struct inferd_delegate_model *model, uint32_t index)
+{
+	size_t n;
+	if (!is_arena(&model->graph.values[index]) || model->places[index] != ET_GRAPH_NO_PLACE)
+		return true;
+	model->places[index] = model->n_arena_bytes;
+	return et_align_up(model->graph.values[index].tensor->n_bytes + 1, PLACE_ALIGN, &n) &&
+	       !__builtin_add_overflow(model->n_arena_bytes, n, &model->n_arena_bytes);
+}
+
+static enum et_status place(struct maker *m)
+{
+	struct inferd_delegate_model *model = m->model;
+	const struct et_graph *graph = &model->graph;
+	bool fits = true;
+	for (uint32_t i = 0; i < graph->n_values; i++) {
+		const struct et_graph_value *value = &graph->values[i];
+		model->places[i] = ET_GRAPH_NO_PLACE;
+		model->state_of[i] = ET_GRAPH_NONE;
+		if (is_arena(value) && value->tensor->place < ET_GRAPH_OUTPUT_PLACE)
+			model->places[i] = value->tensor->place;
+		if (value->kind == ET_GRAPH_TENSOR && value->origin == ET_GRAPH_STATE && value->n_users) {
+			model->state_of[i] = model->n_states++;
+			et_add_up(&model->n_state_bytes, value->tensor->n_bytes);
+		}
+	}
+	for (uint32_t i = 0; i < graph->n_inputs && fits; i++)
+		fits = append(model, graph->inputs[i]);
+	for (uint32_t i = 0; i < graph->n_outputs && fits; i++)
+		fits = append(model, graph->outputs[i]);
+	if (!fits || model->n_arena_bytes > m->device->max_alloc_bytes)
+		return et_fail(m->diag, ET_E_OUT_OF_RESOURCES,
+			"a run needs %llu bytes, one buffer of %s has at most %llu",
+			(unsigned long long)model->n_arena_bytes, m->device->name,
+			(unsigned long long)m->device->max_alloc_bytes);
+	return ET_OK;
+}
+
+/* --- nodes and constants -------------------------------------------------------------------------- */
+
+/* Whether the node needs no work: it computes symbols, or all its results lie where an argument lies. */
+static bool is_free(const struct et_graph *graph, const struct et_graph_node *node)
+{
+	if (node->op->group == ET_GRAPH_NUMBER)
+		return true;
+	for (uint32_t i = 0; i < node->n_results; i++)
+		if (graph->values[node->results[i]].tensor->alias_of == ET_GRAPH_NONE)
+			return false;
+	return true;
+}
+
+static bool plan_symbol(struct ocl_plan *plan)
+{
+	uint8_t type = ocl_arg_type(plan, 0);
+	return type == ET_INT32 || type == ET_INT64 ||
+	       ocl_refuse(plan, "the element of a tensor of %s", et_scalar_name(type));
+}
+
+static enum et_status plan_nodes(struct maker *m)
+{
+	const struct et_graph *graph = &m->model->graph;
+	for (uint32_t i = 0; i < graph->n_nodes; i++) {
+		const struct et_graph_node *node = &graph->nodes[i];
+		struct ocl_step *step = &m->model->steps[i];
+		struct ocl_plan plan = {
+			.device = m->device, .graph = graph, .node = node, .step = step, .diag = m->diag
+		};
+		step->compute = ET_FLOAT32;
+		if (is_free(graph, node)) {
+			if (strcmp(node->op->name, "et_vk.select_as_symint.default") == 0 && !plan_symbol(&plan))
+				return plan.status;
+			continue;
+		}
+		step->row = ocl_row_find(node->op->name);
+		if (!step->row)
+			return et_fail(m->diag, ET_E_NOT_SUPPORTED, "node %u: the OpenCL backend has no kernel for %s",
+				i, node->op->name);
+		if (!step->row->plan(&plan))
+			return plan.status != ET_OK ? plan.status : ET_E_NOT_SUPPORTED;
+	}
+	return ET_OK;
+}
+
+static enum et_status upload(struct maker *m)
+{
+	struct inferd_delegate_model *model = m->model;
+	uint64_t n_needed = model->n_arena_bytes;
+	for (uint32_t i = 0; i < model->graph.n_values; i++) {
+		const struct et_graph_value *value = &model->graph.values[i];
+		if (value->kind == ET_GRAPH_TENSOR && value->origin == ET_GRAPH_CONSTANT && value->n_users)
+			et_add_up(&n_needed, value->tensor->n_bytes);
+	}
+	if (n_needed > m->device->memory_bytes)
+		return et_fail(m->diag, ET_E_OUT_OF_RESOURCES, "%llu bytes are needed, %s has %llu",
+			(unsigned long long)n_needed, m->device->name, (unsigned long long)m->device->memory_bytes);
+	size_t n_asked = 0;
+	for (uint32_t i = 0; i < model->graph.n_values; i++) {
+		const struct et_graph_value *value = &model->graph.values[i];
+		const char *key = NULL;
+		bool is_new;
+		if (value->kind != ET_GRAPH_TENSOR || value->tensor->constant == ET_GRAPH_NONE)
+			continue;
+		if (n_asked < m->n_asked && m->asked[n_asked]->bytes == value->tensor->data)
+			key = m->asked[n_asked++]->key;
+		if (value->origin != ET_GRAPH_CONSTANT || !value->n_users)
+			continue;
+		enum et_status status = ocl_weight_get(m->device, m->payload->program, key, value->tensor->data,
+			value->tensor->n_bytes, &model->weights[i], &is_new, m->diag);
+		if (status != ET_OK)
+			return status;
+		if (is_new)
+			et_add_up(&model->n_weight_bytes, value->tensor->n_bytes);
+	}
+	/* The payload goes: nothing may look at its bytes any more. */
+	for (uint32_t i = 0; i < model->graph.n_values; i++)
+		if (model->graph.values[i].kind == ET_GRAPH_TENSOR)
+			model->graph.values[i].tensor->data = NULL;
+	return ET_OK;
+}
+
+static enum et_status make_arrays(struct maker *m)
+{
+	struct inferd_delegate_model *model = m->model;
+	uint32_t n = model->graph.n_values;
+	model->steps = ET_POOL_NEW_ARRAY(&model->pool, struct ocl_step, model->graph.n_nodes);
+	model->weights = ET_POOL_NEW_ARRAY(&model->pool, struct ocl_weight *, n);
+	model->places = ET_POOL_NEW_ARRAY(&model->pool, uint64_t, n);
+	model->state_of = ET_POOL_NEW_ARRAY(&model->pool, uint32_t, n);
+	if (!model->steps || !model->weights || !model->places || !model->state_of)
+		return et_fail(m->diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a model");
+	return ET_OK;
+}
+
+enum et_status ocl_model_new(struct inferd_delegate_model **ret_model, struct ocl_device *device,
+	const struct inferd_delegate_payload *payload, const char *dump_dir, struct et_diag *diag)
+{
+	static enum et_status (*const parts[])(struct maker *) = { read_graph, check_tensors, make_arrays, place,
+		plan_nodes, upload };
+	struct inferd_delegate_model *model = calloc(1, sizeof(*model));
+	struct maker *m = calloc(1, sizeof(*m));
+	enum et_status status = ET_OK;
+	if (!model || !m) {
+		free(model);
+		free(m);
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a model");
+	}
+	*m = (struct maker){ .device = device, .model = model, .payload = payload, .dump_dir = dump_dir, .diag = diag };
+	model->device = device;
+	et_pool_init(&model->pool, ocl_allocator());
+	et_pool_init(&m->scratch, ocl_allocator());
+	for (size_t i = 0; i < ET_ARRAY_LEN(parts) && status == ET_OK; i++)
+		status = parts[i](m);
+	et_pool_deinit(&m->scratch);
+	free(m);
+	if (status != ET_OK) {
+		ocl_model_free(model);
+		return status;
+	}
+	*ret_model = model;
+	return ET_OK;
+}
+
+void ocl_model_free(struct inferd_delegate_model *model)
+{
+	for (uint32_t i = 0; i < model->graph.n_values && model->weights; i++)
+		if (model->weights[i])
+			ocl_weight_unref(model->device, model->weights[i]);
+	et_pool_deinit(&model->pool);
+	free(model);
+}

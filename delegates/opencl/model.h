@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A payload made ready to run on one device: its graph after the passes, a step for each node, its constants. Instances
+ * hold the states. */
+#ifndef DELEGATES_OPENCL_MODEL_H
+#define DELEGATES_OPENCL_MODEL_H
+
+#include "delegates/graph/graph.h"
+#include "delegates/graph/shapes.h"
+#include "delegates/inferd-delegate.h"
+#include "delegates/opencl/device.h"
+
+#include <stdatomic.h>
+
+struct ocl_step;
+struct ocl_lane;
+
+struct inferd_delegate_model {
+	struct ocl_device *device;
+	struct et_pool pool; /* of the graph and of all arrays */
+	struct et_graph graph;
+	struct ocl_step *steps; /* for each node */
+	/* For each value: where a tensor that is in no alias lies. The constant's, or NULL; the place in the arena in
+	 * bytes, of inputs and outputs too; the number of the state. */
+	struct ocl_weight **weights;
+	uint64_t *places;
+	uint32_t *state_of;
+	uint64_t n_arena_bytes;
+	uint32_t n_states;
+	uint64_t n_state_bytes, n_weight_bytes;
+};
+
+/* Where a tensor lies in a run: in the memory of tensor @root, from element @at on. */
+struct ocl_home {
+	uint32_t root;
+	uint64_t at;
+};
+
+struct inferd_delegate_instance {
+	struct inferd_delegate_model *model;
+	cl_mem *states;
+	uint64_t *n_state_bytes;     /* of each state */
+	struct et_graph_size *sizes; /* of all values, in the run */
+	struct ocl_home *homes;
+	atomic_bool is_cancelled;
+};
+
+/* Make @payload ready on @device. ET_E_NOT_SUPPORTED names the operator that cannot be run; ET_E_OUT_OF_RESOURCES says
+ * what is needed and what there is; else what et_graph_read_vulkan answers. @dump_dir: the folder for texts of the
+ * graph after each pass; NULL: none are written. Any thread. */
+enum et_status ocl_model_new(struct inferd_delegate_model **ret_model, struct ocl_device *device,
+	const struct inferd_delegate_payload *payload, const char *dump_dir, struct et_diag *diag);
+void ocl_model_free(struct inferd_delegate_model *model);
+
+/* An instance with zeroed states. */
+enum et_status ocl_instance_new(struct inferd_delegate_instance **ret_instance, struct inferd_delegate_model *model,
+	struct et_diag *diag);
+void ocl_instance_free(struct inferd_delegate_instance *instance);
+enum et_status ocl_instance_reset(struct inferd_delegate_instance *instance, struct et_diag *diag);
+
+/* How many elements a tensor of these sizes has: UINT64_MAX if they overflow. */
+uint64_t ocl_numel(const struct et_graph_size *size);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One run of an instance. */
+#ifndef DELEGATES_OPENCL_RUN_H
+#define DELEGATES_OPENCL_RUN_H
+
+#include "delegates/opencl/model.h"
+
+/* About as many operations as a slow device computes in 5 ms. */
+enum { OCL_MAX_COST = 5000000 };
+
+struct ocl_run {
+	struct inferd_delegate_model *model;
+	struct inferd_delegate_instance *instance;
+	const struct inferd_delegate_run *view; /* the host's */
+	struct ocl_lane *lane;
+	cl_event last;          /* of the last command; NULL: everything has ended */
+	uint64_t cost;          /* operations enqueued since the last wait */
+	struct et_pool scratch; /* converted arguments */
+};
+
+/* Run. ET_E_CANCELLED; ET_E_INVALID_ARGUMENT: an argument does not suit; ET_E_BACKEND_CRASHED: the device is lost;
+ * ET_E_MEMORY_ALLOCATION_FAILED, ET_E_OUT_OF_RESOURCES. */
+enum et_status ocl_run(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
+	const struct inferd_delegate_run *view, struct et_diag *diag);
+
+/* Wait until all that was enqueued has ended. */
+enum et_status ocl_run_wait(struct ocl_run *run, struct et_diag *diag);
+/* Count @cost operations that were enqueued. After OCL_MAX_COST of them, wait for them; in any case, ET_E_CANCELLED if
+ * the run was cancelled. */
+enum et_status ocl_run_pace(struct ocl_run *run, uint64_t cost, struct et_diag *diag);
+/* Remember the event of a command that was enqueued. */
+void ocl_run_enqueued(struct ocl_run *run, cl_event event);
+
+/* The buffer of the tensor @root, which is in no alias, and its first element's place in it in bytes. */
+void ocl_run_memory(const struct ocl_run *run, uint32_t root, cl_mem *ret_buffer, uint64_t *ret_at);
+
+/* Arguments; in arguments.c. Take sizes and numbers of the inputs, and upload the tensors. */
+enum et_status ocl_inputs_take(struct ocl_run *run, struct et_diag *diag);
+/* Enqueue the reads of all outputs, wait, and convert. The outputs' sizes are set. */
+enum et_status ocl_outputs_give(struct ocl_run *run, struct et_diag *diag);
+
+/* Memory for the pools of this folder. */
+const struct et_allocator *ocl_allocator(void);
+
+#endif
