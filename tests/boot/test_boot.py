@@ -13,8 +13,9 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 
-from machine import (CONFIG, EXTRA, MODEL, MODEL_FILE, PACKAGES, PATIENCE_S, TOP, Journal, add_model, apt, call, check,
+from machine import (CONFIG, EXTRA, MODEL, MODEL_FILE, PACKAGES, PATIENCE_S, TOP, Journal, Wrong, add_model, apt, call, check,
                      limit_of_connections, package_files, read, run, show, write)
 
 BUNDLED = os.path.join(TOP, "tests/models/small/gelu_xnnpack.bpte")
@@ -118,6 +119,14 @@ def waits_until_a_fault_is_mended(_):
     check(MODEL in call("inferctl", "models", user="app"), "the service does not answer afterwards")
 
 
+def wait_for_status(is_it, what):
+    """Until the daemon tells systemd a status of which @is_it is true; it tells one each second."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_it(status := show("StatusText")):
+        if time.monotonic() > deadline:
+            raise Wrong(f"{what}: {status}")
+
+
 def reloads(_):
     before = show("MainPID")
     write(EXTRA, "[limits]\nconnections = 77\n")
@@ -134,6 +143,12 @@ def refuses_a_faulty_reload(_):
     check(EXTRA in call("inferd", "--check", expect=1), "--check does not name the file")
     check(show("ActiveState") == "active" and show("MainPID") == before, "the service did not go on")
     check(limit_of_connections() == 77, "the former limit does not hold any more")
+    # The status of later has both.
+    wait_for_status(lambda s: "faulty" in s and EXTRA in s and "requests answered" in s, "the status does not name the fault")
+    write(EXTRA, "[limits]\nconnections = 78\n")
+    call("systemctl", "reload", "inferd.service")
+    wait_for_status(lambda s: "faulty" not in s and "requests answered" in s, "the status still names a fault that is mended")
+    check(limit_of_connections() == 78, "the limit is not the new one")
 
 
 def refuses_users_outside_the_group(_):
