@@ -23,9 +23,11 @@ build "$work"
 echo "ok the packages are built"
 lintian --allow-root --fail-on error,warning "$work"/inferd_*.changes || { echo "not ok lintian finds nothing"; exit 1; }
 echo "ok lintian finds nothing"
-for deb in "$work"/*.deb; do # the same with a higher version
+for deb in "$work"/*.deb; do # the same with a higher version, and another inferd.conf
 	dpkg-deb -R "$deb" "$work/unpacked"
 	sed -E -i 's/^(Version: .*|Depends: .*\(= [0-9.]+)/\1+1/' "$work/unpacked/DEBIAN/control"
+	[ ! -e "$work/unpacked/etc/inferd/inferd.conf" ] ||
+		echo "# of the newer version" | tee -a "$work"/unpacked/{etc,usr/share}/inferd/inferd.conf >/dev/null
 	dpkg-deb --root-owner-group -b "$work/unpacked" "$work/upgrade" >/dev/null
 	rm -rf "$work/unpacked"
 done

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Test inferd's packages in a booted Debian 13: tools/debian13 --boot test_boot.py FOLDER
 
-FOLDER has the packages, and in upgrade/ the same ones with a higher version. A case builds on
+FOLDER has the packages, and in upgrade/ the same ones with a higher version and another inferd.conf. A case builds on
 those before it.
 """
 
@@ -222,6 +222,7 @@ def upgrades_and_restarts(folder):
     check(show("InvocationID", "inferd.socket") == socket, "the socket was restarted: clients would fail meanwhile")
     call("inferctl", "bench", MODEL, "-n", "5", user="app")
     check(read(CONFIG).endswith(CHANGE), "the changed file was replaced")
+    check(os.path.exists(CONFIG + ".dpkg-dist"), "the upgrade has the same inferd.conf, so there was nothing to keep")
 
 
 def stops_for_good(_):
