@@ -32,4 +32,8 @@ for deb in "$work"/*.deb; do # the same with a higher version, and another infer
 	rm -rf "$work/unpacked"
 done
 cd "$work" # so that the container has it
-exec "$top/tools/debian13" --boot python3 -B "$top/tests/boot/test_boot.py" "$work"
+failed=0
+for name in test_boot test_restarts; do
+	"$top/tools/debian13" --boot python3 -B "$top/tests/boot/$name.py" "$work" || failed=1
+done
+exit $failed
