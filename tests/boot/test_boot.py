@@ -2,93 +2,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Test inferd's packages in a booted Debian 13: tools/debian13 --boot test_boot.py FOLDER
 
-FOLDER has the packages, and in upgrade/ the same ones with a higher version. Each case is one line, `ok NAME` or
-`not ok NAME: WHY`; a case builds on those before it. The container is thrown away afterwards, so nothing is undone.
+FOLDER has the packages, and in upgrade/ the same ones with a higher version and another inferd.conf. A case builds on
+those before it.
 """
 
-import glob
 import json
 import os
 import pwd
 import re
-import select
 import shutil
 import subprocess
 import sys
 import time
 
-TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-MODEL = "efficientnet_lite0"
-MODEL_FILE = os.path.join(TOP, "tests/models/efficientnet_lite0_int8.pte")
+from machine import (CONFIG, EXTRA, MODEL, MODEL_FILE, PACKAGES, PATIENCE_S, TOP, Journal, Wrong, add_model, apt, call, check,
+                     limit_of_connections, package_files, read, run, show, write)
+
 BUNDLED = os.path.join(TOP, "tests/models/small/gelu_xnnpack.bpte")
-CONFIG = "/etc/inferd/inferd.conf"
-EXTRA = "/etc/inferd/inferd.conf.d/test.conf"
-PACKAGES = ["inferd", "inferctl", "libinferd0", "libinferd-dev"]
 EXPOSURE_TENTHS = 15
-PATIENCE_S = 60  # for an event that comes in a second; only a hang takes so long
-
-
-class Wrong(Exception):
-    """What a case found."""
-
-
-def call(*argv, user=None, expect=0):
-    """Run a command, as @user (None: root). Its output; Wrong unless its status is @expect (None: any but 0)."""
-    argv = (["runuser", "-u", user, "--"] if user else []) + list(argv)
-    env = dict(os.environ, DEBIAN_FRONTEND="noninteractive", LC_ALL="C.UTF-8")
-    r = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                       timeout=300, cwd="/", check=False)
-    if (r.returncode != expect) if expect is not None else r.returncode == 0:
-        raise Wrong(f"`{' '.join(argv)}` ended with {r.returncode}:\n{r.stdout.strip()}")
-    return r.stdout
-
-
-def check(condition, what):
-    if not condition:
-        raise Wrong(what)
-
-
-def show(name, unit="inferd.service"):
-    return call("systemctl", "show", "--value", "--property", name, unit).strip()
-
-
-def apt(*arguments):
-    # dpkg asks nothing and keeps changed configuration; the container has no network.
-    return call("apt-get", "-qq", "-y", "--no-install-recommends", "-o", "Dpkg::Options::=--force-confold",
-                "-o", "Dpkg::Use-Pty=0", "--allow-downgrades", *arguments)
-
-
-def package_files(folder, names):
-    return [glob.glob(os.path.join(folder, name + "_*.deb"))[0] for name in names]
-
-
-class Journal:
-    """The journal of the service from now on."""
-
-    def __init__(self):
-        cursor = re.search(r"cursor: (.*)", call("journalctl", "-n1", "--show-cursor")).group(1)
-        self.process = subprocess.Popen(["journalctl", "--follow", "-u", "inferd.service", "-o", "cat", "--after-cursor", cursor],
-                                        stdout=subprocess.PIPE)
-        self.text = ""
-
-    def wait_for(self, pattern):
-        deadline = time.monotonic() + PATIENCE_S
-        while not re.search(pattern, self.text):
-            ready, _, _ = select.select([self.process.stdout], [], [], max(0, deadline - time.monotonic()))
-            if not ready:
-                raise Wrong(f"the journal does not say '{pattern}':\n{self.text}")
-            self.text += os.read(self.process.stdout.fileno(), 65536).decode()
-
-    def close(self):
-        self.process.kill()
-        self.process.wait()
-
-
-def write(path, text):
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as f:
-        f.write(text)
-
+CHANGE = "# changed by the administrator\n"
+N_KILLS = 6  # systemd gives up after five starts in ten seconds, unless the unit says otherwise
 
 # --- the cases, in order --------------------------------------------------------------------------------------------------
 
@@ -106,7 +39,7 @@ def starts_for_an_ordinary_user(_):
     call("systemctl", "stop", "inferd.service")
     check(show("ActiveState") == "inactive", "the service did not stop")
     call("useradd", "--create-home", "app")
-    call("install", "-D", "-m644", MODEL_FILE, f"/var/lib/inferd/models/{MODEL}/1/model.pte")
+    add_model()
     check(MODEL in call("inferctl", "models", user="app"), "the model is not listed")
     check(show("ActiveState") == "active", "a connection did not start the service")
 
@@ -153,9 +86,47 @@ def restarts_after_the_watchdog(_):
     call("systemctl", "restart", "inferd.service")
 
 
-def limit_of_connections():
-    users = json.loads(call("inferctl", "--json", "status"))["users"]
-    return users[0]["limits"]["connections"]["limit"]
+def restarts_however_often_it_is_killed(_):
+    journal = Journal()
+    try:
+        for _ in range(N_KILLS):
+            os.kill(int(show("MainPID")), 9)
+            journal.wait_for("Started inferd.service")
+    finally:
+        journal.close()
+    check(show("NRestarts") == str(N_KILLS), f"{show('NRestarts')} restarts after {N_KILLS} kills")
+    check(MODEL in call("inferctl", "models", user="app"), "the service does not answer afterwards")
+    call("systemctl", "restart", "inferd.service")
+
+
+def waits_until_a_fault_is_mended(_):
+    """A daemon that fails at each start takes neither its sockets nor the clients that wait with it."""
+    call("systemctl", "stop", "inferd.service")
+    write(EXTRA, "[limits]\nconnections = many\n")
+    journal = Journal()
+    with subprocess.Popen(["runuser", "-u", "app", "--", "inferctl", "models"], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True) as client:
+        try:
+            for _ in range(N_KILLS):
+                journal.wait_for("Failed with result 'exit-code'")
+            check(client.poll() is None, "a client did not wait")
+            os.unlink(EXTRA)
+            said, _ = client.communicate(timeout=PATIENCE_S)
+        finally:
+            client.kill()
+            journal.close()
+    check(client.returncode == 0 and MODEL in said, f"a client that waited was told: {said}")
+    for unit in ("inferd.socket", "inferd-manager.socket"):
+        check(show("ActiveState", unit) == "active", f"{unit} is {show('ActiveState', unit)}")
+    check(MODEL in call("inferctl", "models", user="app"), "the service does not answer afterwards")
+
+
+def wait_for_status(is_it, what):
+    """Until the daemon tells systemd a status of which @is_it is true; it tells one each second."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_it(status := show("StatusText")):
+        if time.monotonic() > deadline:
+            raise Wrong(f"{what}: {status}")
 
 
 def reloads(_):
@@ -174,6 +145,12 @@ def refuses_a_faulty_reload(_):
     check(EXTRA in call("inferd", "--check", expect=1), "--check does not name the file")
     check(show("ActiveState") == "active" and show("MainPID") == before, "the service did not go on")
     check(limit_of_connections() == 77, "the former limit does not hold any more")
+    # The status of later has both.
+    wait_for_status(lambda s: "faulty" in s and EXTRA in s and "requests answered" in s, "the status does not name the fault")
+    write(EXTRA, "[limits]\nconnections = 78\n")
+    call("systemctl", "reload", "inferd.service")
+    wait_for_status(lambda s: "faulty" not in s and "requests answered" in s, "the status still names a fault that is mended")
+    check(limit_of_connections() == 78, "the limit is not the new one")
 
 
 def refuses_users_outside_the_group(_):
@@ -185,8 +162,7 @@ def refuses_users_outside_the_group(_):
 
 def is_sandboxed(_):
     """What a process sees in a copy of the unit that runs a probe instead of the daemon."""
-    with open("/usr/lib/systemd/system/inferd.service", encoding="utf-8") as f:
-        unit = f.read()
+    unit = read("/usr/lib/systemd/system/inferd.service")
     unit = re.sub(r"(?m)^(Requires|Wants|After|ExecReload|WatchdogSec|Restart|Also|WantedBy)=.*\n", "", unit)
     unit = re.sub(r"(?m)^Type=.*", "Type=oneshot\nStandardOutput=truncate:/run/probe.json", unit)
     # The real path, because ProtectHome may hide the checkout.
@@ -196,8 +172,7 @@ def is_sandboxed(_):
     write("/run/systemd/system/probe.service", unit)
     call("systemctl", "daemon-reload")
     call("systemctl", "start", "probe.service")
-    with open("/run/probe.json", encoding="utf-8") as f:
-        seen = json.load(f)
+    seen = json.loads(read("/run/probe.json"))
     refused = ("EACCES", "EPERM", "EROFS")
     wrong = [what for what in ("home", "shadow", "executable memory", "write /usr", "write models")
              if seen[what] not in refused]
@@ -239,10 +214,9 @@ def passes_autopkgtest(folder):
 
 def reinstalls_and_keeps_a_changed_file(folder):
     with open(CONFIG, "a", encoding="utf-8") as f:
-        f.write("# changed by the administrator\n")
+        f.write(CHANGE)
     apt("install", "--reinstall", *package_files(folder, PACKAGES))
-    with open(CONFIG, encoding="utf-8") as f:
-        check(f.read().endswith("# changed by the administrator\n"), "the changed file was replaced")
+    check(read(CONFIG).endswith(CHANGE), "the changed file was replaced")
 
 
 def upgrades_and_restarts(folder):
@@ -251,8 +225,8 @@ def upgrades_and_restarts(folder):
     check(show("MainPID") not in (before, "0"), "the service was not restarted")
     check(show("InvocationID", "inferd.socket") == socket, "the socket was restarted: clients would fail meanwhile")
     call("inferctl", "bench", MODEL, "-n", "5", user="app")
-    with open(CONFIG, encoding="utf-8") as f:
-        check(f.read().endswith("# changed by the administrator\n"), "the changed file was replaced")
+    check(read(CONFIG).endswith(CHANGE), "the changed file was replaced")
+    check(os.path.exists(CONFIG + ".dpkg-dist"), "the upgrade has the same inferd.conf, so there was nothing to keep")
 
 
 def stops_for_good(_):
@@ -275,32 +249,15 @@ def purge_leaves_nothing(_):
 
 
 CASES = [installs, starts_for_an_ordinary_user, is_ready_when_systemctl_returns, computes_exactly_in_the_sandbox,
-         restarts_after_the_watchdog, reloads, refuses_a_faulty_reload, refuses_users_outside_the_group, is_sandboxed,
-         is_not_exposed, openvino_brings_its_drop_in, passes_autopkgtest, reinstalls_and_keeps_a_changed_file,
-         upgrades_and_restarts, stops_for_good, purge_leaves_nothing]
+         restarts_after_the_watchdog, restarts_however_often_it_is_killed, waits_until_a_fault_is_mended, reloads,
+         refuses_a_faulty_reload, refuses_users_outside_the_group, is_sandboxed, is_not_exposed, openvino_brings_its_drop_in,
+         passes_autopkgtest, reinstalls_and_keeps_a_changed_file, upgrades_and_restarts, stops_for_good, purge_leaves_nothing]
 
 
-def main():
-    failed = 0
-    for case in CASES:
-        name = case.__name__.replace("_", " ")
-        # systemd would refuse the sixth start within ten seconds; the file of a case that failed would disturb the next.
-        subprocess.run(["systemctl", "reset-failed", "inferd.service"], stderr=subprocess.DEVNULL, check=False)
-        if os.path.exists(EXTRA):
-            os.unlink(EXTRA)
-        try:
-            case(sys.argv[1])
-            print("ok", name, flush=True)
-        except (Wrong, subprocess.TimeoutExpired, OSError, KeyError, LookupError) as e:
-            print(f"not ok {name}: {e or repr(e)}", flush=True)
-            failed += 1
-            if case is installs:
-                break
-    if failed:
-        print(call("journalctl", "-u", "inferd.service", "-n", "60", "--no-pager"))
-    print(f"{len(CASES)} cases, {failed} failed")
-    return 1 if failed else 0
+def forget_settings():
+    if os.path.exists(EXTRA):  # of a case that failed: it would disturb the next
+        os.unlink(EXTRA)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(CASES, forget_settings, sys.argv[1]))
