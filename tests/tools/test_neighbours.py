@@ -30,20 +30,20 @@ def loops(session):
 
 class Neighbours(unittest.TestCase):
     def test_rows(self):
-        done = subprocess.run(COMMAND + ["--requests", "20", "--seconds", "1", MODEL], capture_output=True, text=True)
-        self.assertIn(done.returncode, (0, 1), done.stderr)
+        done = subprocess.run(COMMAND + ["--requests", "20", MODEL], capture_output=True, text=True)
+        self.assertIn(done.returncode, (0, 1, 2), done.stderr)  # 2: no cgroup for the quota
         rows = json.loads(done.stdout)["rows"]
         for kind in ("compute", "memory"):
             self.assertEqual([r["way"] for r in rows if r["beside"] == kind], ["daemon", "in process"])
-        if "quota: left out" not in done.stderr:
-            self.assertEqual(len(rows), 6)
-        for r in rows:
+        measured = [r for r in rows if "not_measured" not in r]
+        self.assertEqual(len(measured), 6 if measured == rows else 4)  # without a cgroup, the two of the quota are missing
+        for r in measured:
             self.assertLessEqual(r["p50_ms"], r["p99_ms"])
             self.assertLessEqual(r["p99_ms"], r["max_ms"])
             self.assertEqual(any("slowest ≤ 10" in m for m in r["missed"]), r["max_ms"] > 10 * r["base_ms"])
 
     def test_interrupted(self):
-        bench = subprocess.Popen(COMMAND + ["--requests", "100000", "--seconds", "100", MODEL], start_new_session=True,
+        bench = subprocess.Popen(COMMAND + ["--requests", "100000", MODEL], start_new_session=True,
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         end = time.monotonic() + 100
         while not loops(bench.pid) and bench.poll() is None and time.monotonic() < end:
