@@ -456,7 +456,7 @@ static void test_classes(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_kernels), cmocka_unit_test(test_calls),
-		cmocka_unit_test(test_told), cmocka_unit_test(test_gone), cmocka_unit_test(test_state), cmocka_unit_test(test_unload),
-		cmocka_unit_test(test_users), cmocka_unit_test(test_classes) };
+		cmocka_unit_test(test_told), cmocka_unit_test(test_gone), cmocka_unit_test(test_state),
+		cmocka_unit_test(test_unload), cmocka_unit_test(test_users), cmocka_unit_test(test_classes) };
 	return e2e_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }
