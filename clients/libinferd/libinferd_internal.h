@@ -97,7 +97,7 @@ struct inferd {
 	bool is_again;     /* a daemon has taken the connection before, and reconnect_ms is set */
 	bool has_presence; /* the last daemon held its presence lock */
 	uint64_t ready_ns; /* since when the connection is READY; 0: it never was */
-	unsigned n_brief;  /* connections in a row that did not last */
+	unsigned n_brief;  /* connections in a row that did not last, since a request succeeded */
 	uint64_t away_ns;  /* since when there is no daemon */
 	uint64_t retry_ns; /* CONNECTING: the next attempt */
 

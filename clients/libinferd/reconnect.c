@@ -18,7 +18,7 @@ enum {
 	SHORTEST_NS = 5 * 1000 * 1000,
 	LONGEST_NS = 500 * 1000 * 1000,
 	BRIEF_NS = 1000 * 1000 * 1000, /* a connection that lasts no longer doubles the shortest wait, */
-	MOST_BRIEF = 5,                /* so many times */
+	MOST_BRIEF = 5,                /* so many times in a row; one request that succeeds ends the row */
 };
 
 static void drop_channel(struct inferd *d)

@@ -111,6 +111,7 @@ void inf_lib_request_answered(struct inferd_binding *b, const struct inf_reply *
 		inf_lib_op_end(d, &b->op, -INFERD_INTERNAL, "the daemon's reply does not fit the Method");
 	} else {
 		take_profile(b, &reply->inferred);
+		d->n_brief = 0;
 		inf_lib_op_end(d, &b->op, 0, "");
 	}
 }

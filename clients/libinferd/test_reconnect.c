@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Test that libinferd connects again and restores everything. The central test ends the connection at each message of a
  * program that uses all calls, one after the other, before and after the daemon has answered it. */
+#include "clients/libinferd/libinferd_internal.h"
 #include "clients/libinferd/test_daemon.h"
 
 #include "ipc/presence.h"
@@ -224,6 +225,25 @@ static void a_request_that_changes_its_inputs_is_not_repeated(void **state)
 	}
 }
 
+/* A daemon that answers is come back to as soon after each restart; one that does not is left alone longer. */
+static void an_answer_ends_the_row_of_brief_connections(void **state)
+{
+	assert_int_equal(fake_connect(lasting), 0);
+	struct inferd_binding *b = bind_model("double");
+	for (int i = 0; i < 4; i++) {
+		uint64_t n = fake.n_connections;
+		cut_next(false);
+		fill(b, 1);
+		assert_int_equal(inferd_infer(b, NULL), 0); /* repeated on the next connection */
+		assert_true(fake.n_connections > n);
+		assert_int_equal(d->n_brief, 0);
+	}
+	cut_next(false);
+	struct inferd_binding *next = bind_model("double"); /* no request */
+	assert_non_null(next);
+	assert_int_equal(d->n_brief, 1);
+}
+
 static void another_signature_is_refused(void **state)
 {
 	assert_int_equal(fake_connect(lasting), 0);
@@ -407,6 +427,7 @@ int main(void)
 		TEST(survives_an_end_at_each_message),
 		TEST(a_lost_state_is_told_until_the_reset),
 		TEST(a_request_that_changes_its_inputs_is_not_repeated),
+		TEST(an_answer_ends_the_row_of_brief_connections),
 		TEST(another_signature_is_refused),
 		TEST(a_daemon_that_shuts_down_loses_no_request),
 		TEST(a_deadly_request_is_given_up),
