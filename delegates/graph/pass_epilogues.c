@@ -62,8 +62,7 @@ static bool is_zeros_around(const struct et_graph *graph, const struct et_graph_
 
 static bool take_padding(struct et_graph *graph, struct et_graph_node *node)
 {
-	const struct et_graph_value *is_transposed = &graph->values[node->args[IS_TRANSPOSED]];
-	if (!is_called(node, "aten.convolution.default") || is_transposed->b)
+	if (!is_called(node, "aten.convolution.default") || graph->values[node->args[IS_TRANSPOSED]].b)
 		return true;
 	const struct et_graph_node *pad = et_graph_made_by(graph, node->args[X], "aten.constant_pad_nd.default");
 	uint32_t n_spatial = graph->values[node->args[X]].tensor->n_dims - 2u;
