@@ -42,7 +42,8 @@ TICK_S = 60  # between two lines on how far a step is
 class Leg:
     """One line of the report: a build and what runs on it."""
 
-    def __init__(self, name, text, build=None, cc="gcc", options=(), suites=(), without=(), patience=2, tests=(), wrap=None):
+    def __init__(self, name, text, build=None, cc="gcc", options=(), suites=(), without=(), patience=2, tests=(), wrap=None,
+                 one_thread=()):
         self.name = name
         self.text = text
         self.build = build or name  # the folder; legs may share one
@@ -53,9 +54,12 @@ class Leg:
         self.patience = patience  # times the limit that a test declares
         self.tests = set(tests)  # empty: all
         self.wrap = wrap  # a command to run each under
+        self.one_thread = tuple(one_thread)  # beginnings of names of tests to leave out, since they have one thread
 
     def wants(self, test):
         if self.tests and test["name"] not in self.tests:
+            return False
+        if self.one_thread and test["name"].startswith(self.one_thread):
             return False
         suites = {s.split(":")[-1] for s in test["suite"]}
         if self.suites and not suites & self.suites:
@@ -73,7 +77,10 @@ LEGS = [
     Leg("fuzz", "the fuzz corpora, replayed under the sanitizers", build="asan", cc="clang",
         options=["-Db_sanitize=address,undefined"], suites=["fuzz"], patience=3),
     Leg("tsan", "ThreadSanitizer: unit, end to end, hostile", cc="clang",
-        options=["-Db_sanitize=thread"], suites=["unit", "e2e", "hostile"], patience=4),
+        options=["-Db_sanitize=thread"], suites=["unit", "e2e", "hostile"], patience=4,
+        one_thread=["kernels-" + name for name in (
+            "cadence", "elementwise", "float", "fp16", "gemm", "hostile", "llama", "looks", "movement", "norm", "outside",
+            "overloads", "quantized", "reduce", "rounding", "span", "tables", "tile", "ukernels")]),
     Leg("aarch64", "cross-built for aarch64, unit tests under qemu-user",
         options=["--cross-file", CROSS], suites=["unit"], patience=10),
 ]
@@ -255,7 +262,7 @@ def run_leg(leg, args, total):
         argv += ["--no-suite", suite]
     if leg.wrap:
         argv += ["--wrap", leg.wrap]
-    status = call(argv + (names if args.pattern or leg.tests else []), log, what=f"testing ({leg.name})")
+    status = call(argv + (names if args.pattern or leg.tests or leg.one_thread else []), log, what=f"testing ({leg.name})")
 
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     seen = 0
