@@ -20,19 +20,15 @@ __kernel void convolution(uint n, uint8 sizes, int8 window, float low, float hig
 	for (int c = 0; c < group_in; c++)
 		for (int ky = 0; ky < k_height; ky++)
 			for (int kx = 0; kx < k_width; kx++) {
-#ifdef IS_TRANSPOSED
-				int y = oy + window.s2 - ky * window.s4, px = ox + window.s3 - kx * window.s5;
-				if (y < 0 || px < 0 || y % window.s0 != 0 || px % window.s1 != 0)
+				int y, px;
+				if (!in_window(oy, ky, window.s0, window.s2, window.s4, height, &y) ||
+					!in_window(ox, kx, window.s1, window.s3, window.s5, width, &px))
 					continue;
-				y /= window.s0;
-				px /= window.s1;
+#ifdef IS_TRANSPOSED
 				ulong at = ((ulong)(group * group_in + c) * group_out + oc % group_out);
 #else
-				int y = oy * window.s0 - window.s2 + ky * window.s4, px = ox * window.s1 - window.s3 + kx * window.s5;
 				ulong at = (ulong)oc * group_in + c;
 #endif
-				if (y < 0 || px < 0 || y >= height || px >= width)
-					continue;
 				sum += LOAD(T_A, x, ((ulong)c * height + y) * width + px) *
 					LOAD(T_W, w, (at * k_height + ky) * k_width + kx);
 			}

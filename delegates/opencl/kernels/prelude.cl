@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What all kernels share: loads and stores by type. A kernel's definitions name the types of its tensors (T_O, T_A ...)
+/* Definitions that all kernels share: loads and stores by type, and windows. A kernel's definitions name the types of its tensors (T_O, T_A ...)
  * and COMPUTE, the type in which it computes. A tensor is a buffer and the number of its first element there. Kernels
  * have one dimension of work-items; the host rounds their number up, so each kernel checks its own. */
 #define JOIN_(a, b) a##b
@@ -41,3 +41,19 @@
 
 #define TENSOR(t, name)       __global TYPE(t) *name, ulong name##_at
 #define CONST_TENSOR(t, name) __global const TYPE(t) *name, ulong name##_at
+
+/* Find the element, of @n along one dimension of the input, that weight @k of a window meets for element @o of the
+ * result; IS_TRANSPOSED: of a transposed convolution. False: none, or one in the padding. */
+static inline bool in_window(int o, int k, int stride, int padding, int dilation, int n, int *ret)
+{
+#ifdef IS_TRANSPOSED
+	int at = o + padding - k * dilation;
+	if (at < 0 || at % stride != 0)
+		return false;
+	at /= stride;
+#else
+	int at = o * stride - padding + k * dilation;
+#endif
+	*ret = at;
+	return at >= 0 && at < n;
+}

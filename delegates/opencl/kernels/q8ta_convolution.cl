@@ -20,16 +20,9 @@ __kernel void q8ta_convolution(uint n, uint8 sizes, int8 window, uint row_bytes,
 	w += w_at;
 	for (int ky = 0; ky < k_height; ky++)
 		for (int kx = 0; kx < k_width; kx++) {
-#ifdef IS_TRANSPOSED
-			int y = oy + window.s2 - ky * window.s4, px = ox + window.s3 - kx * window.s5;
-			if (y < 0 || px < 0 || y % window.s0 != 0 || px % window.s1 != 0)
-				continue;
-			y /= window.s0;
-			px /= window.s1;
-#else
-			int y = oy * window.s0 - window.s2 + ky * window.s4, px = ox * window.s1 - window.s3 + kx * window.s5;
-#endif
-			if (y < 0 || px < 0 || y >= height || px >= width)
+			int y, px;
+			if (!in_window(oy, ky, window.s0, window.s2, window.s4, height, &y) ||
+				!in_window(ox, kx, window.s1, window.s3, window.s5, width, &px))
 				continue;
 			for (int c = 0; c < group_in; c++) {
 #ifdef IS_DEPTHWISE
