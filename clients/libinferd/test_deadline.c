@@ -217,7 +217,7 @@ static void nothing_waits_for_a_stuck_run(void **state)
 	assert_int_equal(inferd_infer(b, NULL), -INFERD_BUSY);
 }
 
-/* What a late run left open does not outlive its binding or the Method's reset. */
+/* A late run holds up nothing after its binding has gone or its Method was reset. */
 static void a_run_that_goes_on_may_be_left(void **state)
 {
 	struct inferd_method *m;

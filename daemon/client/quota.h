@@ -130,11 +130,11 @@ struct inf_quota_user *inf_quota_user_unref(struct inf_quota_user *user);
 bool inf_quota_charge(struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n);
 /* How much more of it the user may be charged now. */
 uint64_t inf_quota_free(const struct inf_quota_user *user, enum inf_quota_kind kind);
-/* Of the bytes that @user is charged, @n more lie in the process for its own programs, or (it wraps) fewer. Any
+/* Note that @n more of the bytes that @user is charged lie in the process for its own programs; @n wraps for fewer. Any
  * thread. */
 void inf_quota_count_program(struct inf_quota_user *user, uint64_t n);
-/* Bytes that the process for the own programs of this uid may hold: those that it holds for the uid's accounts, and
- * what @user has free. */
+/* Get how many bytes the process for the own programs of this uid may hold: those that it holds for the uid's
+ * accounts, and what @user has free. */
 uint64_t inf_quota_program_room(const struct inf_quota_user *user);
 /* The opposite of a charge. Any thread. */
 void inf_quota_discharge(struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n);

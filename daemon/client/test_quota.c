@@ -187,8 +187,8 @@ static void test_share(void **state)
 	inf_quota_deinit(&quota);
 }
 
-/* What the process for a user's programs may hold: what it holds already stays its own, whatever account of the user
- * pays for it. */
+/* The process for a user's programs may hold what it holds already, whatever account of the user pays for it, and what
+ * is free. */
 static void test_program_room(void **state)
 {
 	struct inf_quota quota;

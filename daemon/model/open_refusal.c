@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a client is told that gets no model.
+/* Sentences for a client that gets no model.
  *
  * Each sentence names the model and what there is instead. Names that the client may not see are left out. */
 #include "daemon/base/text.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an open owns while it is on its way, and how it ends.
+/* The state of an open that is on its way: what it owns, and how it ends.
  *
  * The state is a copy of what the client asked for and of what the configuration said then, so that threads which work
  * for the open read nothing that may change. It owns the descriptors that the client sent, the variants that were found

@@ -11,7 +11,7 @@ struct et_graph_node *et_graph_only_read_once(const struct et_graph *graph, uint
 /* The node of operator @name, without steps, that makes @index; NULL: another one. */
 struct et_graph_node *et_graph_made_by(const struct et_graph *graph, uint32_t index, const char *name);
 
-/* The number in a literal of any kind; false if it is no number. */
+/* The number in a literal of any kind; false: it is of another kind. */
 bool et_graph_number(const struct et_graph *graph, uint32_t index, double *ret_number);
 /* New literals: their index, or ET_GRAPH_NONE without memory. */
 uint32_t et_graph_add_int(struct et_graph *graph, int64_t i);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which variants are passed over, and until when. */
+/* Test which variants are passed over, and until when. */
 #include "daemon/model/failure/failing_variants.h"
 
 #include <setjmp.h>
