@@ -36,6 +36,7 @@
 
 enum {
 	TICK_MS = 1000,
+	READY_WITHOUT_PINNED_MS = 60 * 1000, /* systemd's DefaultTimeoutStartSec is 90 s */
 	/* Workers do not spin on fewer cores: they would take the core that the loop or a client needs to bring
 	 * work. */
 	SPIN_MIN_CORES = 4,
@@ -125,6 +126,22 @@ static void free_deferred(struct inf_server *server)
 
 static void end_if_drained(struct inf_server *server);
 
+/* The service is ready when the pinned models are: clients that the manager starts after it find them loaded. A load
+ * that takes longer than the manager may wait for a start goes on behind READY. Clients are served before, too. */
+static void tell_if_ready(struct inf_server *server)
+{
+	const struct inf_context *context = &server->context;
+	bool has_pinned = inf_repository_has_pinned(context->repository);
+	if (server->is_ready || context->is_draining ||
+		(!has_pinned && et_platform_now_ns(NULL) - server->began_ns < READY_WITHOUT_PINNED_MS * 1000000ull))
+		return;
+	server->is_ready = true;
+	et_logf(&context->log, ET_LOG_NOTICE, "ready: %u workers, models in %s%s",
+		inf_pool_n_workers(context->queues.pools[0]), context->config.models,
+		has_pinned ? "" : "; pinned models are still being loaded");
+	inf_notify_ready("Ready");
+}
+
 static void on_async(uv_async_t *handle)
 {
 	struct inf_server *server = handle->data;
@@ -137,6 +154,7 @@ static void on_async(uv_async_t *handle)
 		inf_fallback_check(&server->context.fallback);
 	inf_requests_move_idle(&server->context);
 	inf_repository_poll(server->context.repository);
+	tell_if_ready(server);
 	for (uint32_t i = 0; i < server->context.queues.n; i++)
 		inf_jobs_relieve(&server->context, server->context.queues.pools[i], false);
 	free_deferred(server);
@@ -194,6 +212,7 @@ static void on_tick(uv_timer_t *handle)
 	inf_quota_report_logs(&server->quota, false);
 	if (!context->n_dead_queues) /* even if workers are stuck: see stall_watchdog.c */
 		inf_notify_alive();
+	tell_if_ready(server);
 	if (!context->is_draining)
 		tell_status(context);
 }
@@ -510,9 +529,8 @@ int inf_server_run(struct inf_server *server)
 	uint64_t watchdog_ms = inf_notify_watchdog_ns() / 1000000;
 	uint64_t tick_ms = watchdog_ms && watchdog_ms / 2 < TICK_MS ? watchdog_ms / 2 + 1 : TICK_MS;
 	uv_timer_start(&server->tick, on_tick, tick_ms, tick_ms);
-	et_logf(&server->context.log, ET_LOG_NOTICE, "ready: %u workers, models in %s",
-		inf_pool_n_workers(server->context.queues.pools[0]), server->context.config.models);
-	inf_notify_ready("Ready");
+	server->began_ns = et_platform_now_ns(NULL);
+	tell_if_ready(server);
 	int rc = uv_run(&server->loop, UV_RUN_DEFAULT);
 	et_logf(&server->context.log, ET_LOG_NOTICE, "ended after %llu requests",
 		(unsigned long long)atomic_load(&server->context.n_requests));

@@ -28,6 +28,8 @@ struct inf_server {
 	struct inf_quota quota;
 	struct inf_listeners listeners;
 	uint64_t drain_until_ns, next_deadline_ns;
+	uint64_t began_ns; /* when it began to serve */
+	bool is_ready;     /* and the service manager is told so */
 	bool is_stopped;
 	bool is_abandoned; /* the end came before a worker came back */
 

@@ -384,15 +384,16 @@ void inf_repository_poll(struct inf_repository *r)
 
 struct pin {
 	struct inf_open open;
-	const struct et_log *log;
+	struct inf_repository *repository;
 	char model[INF_CONFIG_NAME_MAX];
 };
 
 static void pin_done(struct inf_open *open, enum inf_status status, const char *error, struct inf_model *model)
 {
 	struct pin *pin = ET_CONTAINER_OF(open, struct pin, open);
+	pin->repository->n_pins_opening--;
 	if (status != INF_OK)
-		et_logf(pin->log, ET_LOG_WARNING, "model %s is pinned but not loaded: %s", pin->model, error);
+		et_logf(pin->repository->o.log, ET_LOG_WARNING, "model %s is pinned but not loaded: %s", pin->model, error);
 	free(pin);
 }
 
@@ -440,12 +441,18 @@ void inf_repository_reconfigured(struct inf_repository *r)
 		if (!pin)
 			continue;
 		inf_text(pin->model, sizeof(pin->model), "%s", config->model_sections[i].name);
-		pin->log = r->o.log;
+		pin->repository = r;
 		pin->open = (struct inf_open){
 			.model = pin->model, .version = "", .method = "", .backend = "", .fd = -1, .done = pin_done
 		};
+		r->n_pins_opening++;
 		inf_repository_open(r, &pin->open);
 	}
+}
+
+bool inf_repository_has_pinned(const struct inf_repository *r)
+{
+	return !r->n_pins_opening;
 }
 
 bool inf_repository_is_idle(const struct inf_repository *r)

@@ -160,6 +160,8 @@ void inf_repository_recheck(struct inf_repository *repository, uint64_t now_ns);
 void inf_repository_method_gone(struct inf_repository *repository, struct inf_model *model);
 /* The configuration's contents have changed: apply pins and keep-alives, and load pinned models. */
 void inf_repository_reconfigured(struct inf_repository *repository);
+/* Whether each pinned model is loaded and warmed up, or its load has failed. Changes in inf_repository_poll. */
+bool inf_repository_has_pinned(const struct inf_repository *repository);
 /* Whether no model is loaded, being loaded or being unloaded, and no step runs on the helper's thread. */
 bool inf_repository_is_idle(const struct inf_repository *repository);
 

@@ -77,6 +77,7 @@ struct inf_repository {
 	uint64_t rechecked_ns;        /* when the last one was posted */
 	struct inf_scrub *scrub;      /* NULL: nothing is kept, or it could not be started */
 	uint64_t scrubbed_ns;         /* when it was last woken */
+	uint32_t n_pins_opening;      /* pinned models that inf_repository_reconfigured asked for */
 	uint32_t n_busy;              /* steps on the helper's thread, and scans until all waiters are answered */
 	_Atomic(bool) is_closing;     /* any thread may ask */
 	bool has_helper;

@@ -32,7 +32,7 @@ def installs(folder):
     apt("install", *package_files(folder, PACKAGES))
     call("useradd", "--create-home", "app")
     add_model()
-    write(EXTRA, f"[model {MODEL}]\npin = yes\n")  # READY with the model
+    write(EXTRA, f"[model {MODEL}]\npin = yes\nwarm_up = 2\n")  # READY with the model
     call("systemctl", "restart", "inferd.service")
 
 

@@ -199,6 +199,28 @@ static void write_config(const char *path, const char *text)
 	assert_int_equal(fclose(file), 0);
 }
 
+/* A manager that starts applications after the service starts them when the pinned models serve. */
+static void test_ready_with_pinned_models(void **state)
+{
+	char config[128];
+	int sockets[2];
+	struct e2e e;
+	e2e_init(&e);
+	e2e_put_program(&e, "large.pte", e2e_program_large);
+	snprintf(config, sizeof(config), "%s/inferd.conf", e.dir);
+	write_config(config, "[model large]\npin = yes\nwarm_up = 200\n[model absent]\npin = yes\n");
+	make_sockets(&e, sockets);
+	start_activated(&e, sockets, NULL, config);
+	wait_for(&e, "READY=1");
+	e2e_watch(&e);
+	e2e_expect_index(&e, "large", "READY", "portable", "");
+	assert_int_equal(kill(e.pid, SIGTERM), 0);
+	assert_int_equal(e2e_wait(&e), 0);
+	close(sockets[0]);
+	close(sockets[1]);
+	e2e_deinit(&e);
+}
+
 /* The service manager waits for a reload to end. It does so with a faulty configuration, too, and nothing changes. */
 static void test_faulty_reload(void **state)
 {
@@ -407,6 +429,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_activation),
 		cmocka_unit_test(test_stop_is_not_undone),
 		cmocka_unit_test(test_watchdog),
+		cmocka_unit_test(test_ready_with_pinned_models),
 		cmocka_unit_test(test_faulty_reload),
 		cmocka_unit_test(test_options),
 		cmocka_unit_test(test_check),
