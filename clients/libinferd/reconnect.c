@@ -48,7 +48,7 @@ uint64_t inf_lib_give_up_ns(const struct inferd *d)
 void inf_lib_try_later(struct inferd *d)
 {
 	uint64_t now_ns = et_platform_now_ns(NULL), random = now_ns;
-	uint64_t span_ns = (now_ns - d->away_ns) / 3, shortest_ns = (uint64_t)SHORTEST_NS << d->n_brief;
+	uint64_t span_ns = (now_ns - d->away_ns) / 8, shortest_ns = (uint64_t)SHORTEST_NS << d->n_brief;
 	if (span_ns < shortest_ns)
 		span_ns = shortest_ns;
 	if (span_ns > LONGEST_NS)
