@@ -462,7 +462,7 @@ void inf_config_init(struct inf_config *config)
 		.stall_ns = UINT64_C(300) * 1000000000,
 		.dead_queue_ns = UINT64_C(600) * 1000000000,
 		.spin_ns = 50000,
-		.program_stop_ns = UINT64_C(15) * 1000000,
+		.program_stop_ns = UINT64_C(10) * 1000000,
 		.program_idle_ns = UINT64_C(10) * 1000000000,
 		.age_ns = UINT64_C(1) * 1000000000,
 		.limits = { .connections = 256,

@@ -25,7 +25,7 @@ static void begin(void)
 	e2e_init(&e);
 	assert_int_equal(chmod(e.dir, 0755), 0); /* so that another user reaches the socket */
 	e2e_put_program(&e, "double.pte", e2e_program_double);
-	e2e_start(&e, "program_host = " STUBBORN_HOST "\nworkers = 3\nprogram_stop = 15ms\n");
+	e2e_start(&e, "program_host = " STUBBORN_HOST "\nworkers = 3\nprogram_stop = 10ms\n");
 }
 
 static int open_bytes(struct inferd *client, const uint8_t *bytes, size_t n_bytes, struct inferd_method **ret_method)
