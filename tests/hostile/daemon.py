@@ -63,8 +63,10 @@ def until(holds, timeout_s=wire.PATIENCE_S, period_s=0.02):
 
 
 def become(uid):
-    """In a child: be that user, with bounds, and end with the parent."""
+    """In a child: be that user, with bounds, and end with the parent. The processor is divided as on a gateway, where
+    services and logins are sessions or have cgroups of their own: between them, not between their threads."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.setsid()
     if IS_ROOT:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (ATTACKER_FDS, ATTACKER_FDS))

@@ -68,12 +68,15 @@ class Measures:
                             for folder, _, names in os.walk(daemon.cache) for name in names)
         hosts = hosts_of(daemon.pid)
         self.n_hosts = len(hosts)
-        self.host_private = sum(resident(p)[1] for p in hosts)
+        private = {f"{read_text(f'/proc/{p}/comm').strip()} {p}": resident(p)[1] for p in hosts}
+        self.host_private = sum(private.values())
+        self.largest_host = max(private, key=private.get, default="none")
         # The most of one: how many there are depends on who has used one in the last seconds.
         self.host_fds = max([len(listed(f"/proc/{p}/fd")) for p in hosts] or [0])
         self.host_threads = max([len(listed(f"/proc/{p}/task")) for p in hosts] or [0])
 
     def __str__(self):
         return (f"{self.rss >> 20} MB, {self.fds} descriptors, {self.threads} threads, {self.memory_files} memory files, "
-                f"{len(self.files)} files; {self.n_hosts} hosts: {self.host_private >> 20} MB, at most "
+                f"{len(self.files)} files; {self.n_hosts} hosts: {self.host_private >> 20} MB, "
+                f"most of it in {self.largest_host}; at most "
                 f"{self.host_fds} descriptors, {self.host_threads} threads")
