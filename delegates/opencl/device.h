@@ -22,10 +22,13 @@ struct ocl_lane;
 
 struct ocl_device {
 	const struct ocl_api *cl;
+	const struct inferd_delegate_host *host;
+	bool builds_apart; /* kernels that are not in the cache are requested there, not built */
 	cl_device_id id;
 	cl_context context;
 	uint32_t index;
 	char name[64], platform[64], driver[64];
+	char features[128]; /* words, for people */
 	bool is_cpu;
 	uint64_t memory_bytes;    /* all of the device's */
 	uint64_t max_alloc_bytes; /* of one buffer */
@@ -42,11 +45,12 @@ struct ocl_device {
 
 	pthread_mutex_t build_lock;   /* of programs; held while one is built */
 	struct ocl_program *programs; /* in programs.c */
+	uint32_t n_loaded, n_built;   /* since ocl_programs_log */
 };
 
 /* Find the devices and open them. ET_E_NOT_FOUND with what was found instead. */
 enum et_status ocl_devices_open(struct ocl_device *devices, uint32_t *ret_n, const struct ocl_api *cl,
-	const struct ocl_options *options, struct et_diag *diag);
+	const struct inferd_delegate_host *host, const struct ocl_options *options, struct et_diag *diag);
 void ocl_device_close(struct ocl_device *device);
 
 /* Make a buffer of @n_bytes (at least one is allocated), with @bytes in it unless that is NULL. It is counted.

@@ -262,6 +262,16 @@ static enum et_status plan_nodes(struct maker *m)
 	return ET_OK;
 }
 
+/* Whether all kernels are there. ET_PENDING: some have to be built by another process first. */
+static enum et_status check_kernels(struct maker *m)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < m->model->graph.n_nodes; i++)
+		for (uint32_t k = 0; k < OCL_MAX_KERNELS; k++)
+			n += m->model->steps[i].kernels[k] == &ocl_kernel_to_build;
+	return n ? et_fail(m->diag, ET_PENDING, "%u kernels have to be compiled first", n) : ET_OK;
+}
+
 static enum et_status upload(struct maker *m)
 {
 	struct inferd_delegate_model *model = m->model;
@@ -316,7 +326,7 @@ enum et_status ocl_model_new(struct inferd_delegate_model **ret_model, struct oc
 	const struct inferd_delegate_payload *payload, const char *dump_dir, struct et_diag *diag)
 {
 	static enum et_status (*const parts[])(struct maker *) = { read_graph, check_tensors, make_arrays, place,
-		plan_nodes, upload };
+		plan_nodes, check_kernels, upload };
 	struct inferd_delegate_model *model = calloc(1, sizeof(*model));
 	struct maker *m = calloc(1, sizeof(*m));
 	enum et_status status = ET_OK;

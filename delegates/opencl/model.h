@@ -45,7 +45,8 @@ struct inferd_delegate_instance {
 };
 
 /* Make @payload ready on @device. ET_E_NOT_SUPPORTED names the operator that cannot be run; ET_E_OUT_OF_RESOURCES says
- * what is needed and what there is; else what et_graph_read_vulkan answers. @dump_dir: the folder for texts of the
+ * what is needed and what there is; ET_PENDING: kernels have to be built by another process, and are requested; else
+ * what et_graph_read_vulkan answers. @dump_dir: the folder for texts of the
  * graph after each pass; NULL: none are written. Any thread. */
 enum et_status ocl_model_new(struct inferd_delegate_model **ret_model, struct ocl_device *device,
 	const struct inferd_delegate_payload *payload, const char *dump_dir, struct et_diag *diag);

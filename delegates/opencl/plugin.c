@@ -59,7 +59,7 @@ static int plugin_open(const struct inferd_delegate_host *host, void **ret_self,
 		status = ocl_api_load(&p->cl, p->options.library, &diag);
 	}
 	if (status == ET_OK)
-		status = ocl_devices_open(p->devices, &p->n_devices, &p->cl, &p->options, &diag);
+		status = ocl_devices_open(p->devices, &p->n_devices, &p->cl, host, &p->options, &diag);
 	if (status != ET_OK) {
 		plugin_close(p);
 		return answer(status, &diag, message);
@@ -81,6 +81,10 @@ static int devices(void *self, uint32_t index, struct inferd_delegate_device *re
 	ret_device->memory_bytes = device->is_cpu ? 0 : device->memory_bytes;
 	ret_device->max_in_flight = OCL_MAX_IN_FLIGHT;
 	ret_device->alignment = 16;
+	if (INFERD_DELEGATE_HAS(ret_device, features)) {
+		snprintf(ret_device->driver, sizeof(ret_device->driver), "%s", device->driver);
+		snprintf(ret_device->features, sizeof(ret_device->features), "%s", device->features);
+	}
 	ret_device->flags = INFERD_DELEGATE_CAN_CANCEL | (device->is_cpu ? INFERD_DELEGATE_SIMULATOR : 0);
 	return INFERD_DELEGATE_OK;
 }
@@ -147,7 +151,7 @@ static int init(void *self, const struct inferd_delegate_payload *payload, struc
 {
 	struct plugin *p = self;
 	struct et_diag diag = { "" };
-	struct ocl_device *device;
+	struct ocl_device *device = NULL;
 	struct inferd_delegate_model *model = NULL;
 	enum et_status status = find_device(p, payload, &device, &diag);
 	if (status == ET_OK)
@@ -156,6 +160,12 @@ static int init(void *self, const struct inferd_delegate_payload *payload, struc
 		status = et_fail(&diag, ET_E_INVALID_PROGRAM, "the program passes %u arguments, the payload has %u",
 			payload->n_args, model->graph.n_inputs + model->graph.n_outputs);
 		ocl_model_free(model);
+	}
+	if (device)
+		ocl_programs_log(device);
+	if (status == ET_PENDING) {
+		answer(status, &diag, message);
+		return INFERD_DELEGATE_TO_BUILD;
 	}
 	if (status != ET_OK)
 		return answer(status, &diag, message);
@@ -214,6 +224,18 @@ static int stats(void *self, uint32_t index, struct inferd_delegate_stats *ret_s
 	return INFERD_DELEGATE_OK;
 }
 
+static int build(void *self, struct inferd_delegate_message *message)
+{
+	struct plugin *p = self;
+	struct et_diag diag = { "" };
+	if (!p->host->cache_dir)
+		return INFERD_DELEGATE_OK;
+	enum et_status status = ocl_programs_build_requested(p->devices, p->n_devices, p->host->cache_dir, &diag);
+	for (uint32_t i = 0; i < p->n_devices; i++)
+		ocl_programs_log(&p->devices[i]);
+	return status == ET_OK ? INFERD_DELEGATE_OK : answer(status, &diag, message);
+}
+
 static const struct inferd_delegate table = {
 	.struct_size = sizeof(table),
 	.major = INFERD_DELEGATE_MAJOR,
@@ -233,6 +255,7 @@ static const struct inferd_delegate table = {
 	.instance_reset = instance_reset,
 	.cancel = cancel,
 	.stats = stats,
+	.build = build,
 };
 
 const struct inferd_delegate *inferd_delegate_entry(uint32_t host_major, uint32_t host_minor)
