@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { MAX_PLATFORMS = 16, MAX_FOUND = 64, WORK_GROUP = 64 };
 
@@ -56,6 +57,7 @@ static bool open_device(struct ocl_device *device, const struct ocl_api *cl, cl_
 	const char *platform)
 {
 	cl_bool has_compiler = CL_FALSE, is_available = CL_FALSE;
+	pthread_condattr_t monotonic;
 	cl_ulong memory = 0, max_alloc = 0;
 	size_t group = 0;
 	cl_int error;
@@ -80,6 +82,10 @@ static bool open_device(struct ocl_device *device, const struct ocl_api *cl, cl_
 	pthread_mutex_init(&device->lock, NULL);
 	pthread_mutex_init(&device->build_lock, NULL);
 	pthread_cond_init(&device->lane_is_free, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&device->turn_changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	return true;
 }
 
@@ -148,6 +154,7 @@ void ocl_device_close(struct ocl_device *device)
 {
 	device->cl->ReleaseContext(device->context);
 	pthread_cond_destroy(&device->lane_is_free);
+	pthread_cond_destroy(&device->turn_changed);
 	pthread_mutex_destroy(&device->build_lock);
 	pthread_mutex_destroy(&device->lock);
 }

@@ -14,6 +14,7 @@
 enum {
 	OCL_MAX_DEVICES = 8,   /* of a plug-in, by inferd-delegate.h */
 	OCL_MAX_IN_FLIGHT = 2, /* runs at once, so that the host works on one while the device works on another */
+	OCL_N_PRIORITIES = 5,  /* enum inferd_delegate_priority */
 };
 
 struct ocl_program;
@@ -37,9 +38,10 @@ struct ocl_device {
 	atomic_bool is_lost;
 
 	pthread_mutex_t lock; /* of what follows; held for short times, but also while kernels are set and enqueued */
-	pthread_cond_t lane_is_free;
-	struct ocl_lane *lanes;     /* in lane.c */
-	struct ocl_weight *weights; /* in weights.c */
+	pthread_cond_t lane_is_free, turn_changed;
+	uint32_t n_running_of[OCL_N_PRIORITIES]; /* in turns.c */
+	struct ocl_lane *lanes;                  /* in lane.c */
+	struct ocl_weight *weights;              /* in weights.c */
 	uint64_t n_runs, busy_ns;
 	uint64_t n_used_bytes; /* buffers that exist */
 

@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLACE_ALIGN = 64, N_BUCKETS = 1024 };
+enum { PLACE_ALIGN = 64, N_BUCKETS = 1024, MAX_SAVED = 1 << 16 };
 
 /* --- memory --------------------------------------------------------------------------------------- */
 
@@ -189,6 +189,25 @@ static bool append(struct inferd_delegate_model *model, uint32_t index)
 	       !__builtin_add_overflow(model->n_arena_bytes, n, &model->n_arena_bytes);
 }
 
+/* Runs overwrite states in one way: new rows of keys and values go into caches. */
+static void measure_saved(struct maker *m)
+{
+	struct inferd_delegate_model *model = m->model;
+	for (uint32_t i = 0; i < model->graph.n_nodes; i++) {
+		const struct et_graph_node *node = &model->graph.nodes[i];
+		if (strcmp(node->op->name, "sdpa_with_kv_cache.default") != 0)
+			continue;
+		for (uint32_t k = 1; k < 3; k++) {
+			const struct et_graph_tensor *rows = model->graph.values[node->args[k]].tensor;
+			et_add_up(&model->n_saved_bytes, rows->n_bytes);
+			et_add_up(&model->max_saved, rows->dims[0]);
+		}
+	}
+	model->saves_states = model->n_states && model->max_saved <= MAX_SAVED;
+	if (!model->saves_states)
+		model->n_saved_bytes = model->max_saved = 0;
+}
+
 static enum et_status place(struct maker *m)
 {
 	struct inferd_delegate_model *model = m->model;
@@ -214,6 +233,7 @@ static enum et_status place(struct maker *m)
 			"a run needs %llu bytes, one buffer of %s has at most %llu",
 			(unsigned long long)model->n_arena_bytes, m->device->name,
 			(unsigned long long)m->device->max_alloc_bytes);
+	measure_saved(m);
 	return ET_OK;
 }
 

@@ -27,6 +27,9 @@ struct inferd_delegate_model {
 	uint64_t n_arena_bytes;
 	uint32_t n_states;
 	uint64_t n_state_bytes, n_weight_bytes;
+	/* What a run may overwrite of the states, at most: in bytes, and in pieces. It is saved if that is sane. */
+	bool saves_states;
+	uint64_t n_saved_bytes, max_saved;
 };
 
 /* Where a tensor lies in a run: in the memory of tensor @root, from element @at on. */
@@ -35,12 +38,22 @@ struct ocl_home {
 	uint64_t at;
 };
 
+/* A piece of a state as it was before the run. */
+struct ocl_saved {
+	cl_mem state;
+	uint64_t at, n_bytes, saved_at;
+};
+
 struct inferd_delegate_instance {
 	struct inferd_delegate_model *model;
 	cl_mem *states;
 	uint64_t *n_state_bytes;     /* of each state */
 	struct et_graph_size *sizes; /* of all values, in the run */
 	struct ocl_home *homes;
+	cl_mem saved_bytes;
+	struct ocl_saved *saved; /* of the run, in the order in which they were overwritten */
+	uint32_t n_saved;
+	uint64_t n_saved_bytes;
 	atomic_bool is_cancelled;
 };
 

@@ -13,6 +13,7 @@
 #include "delegates/opencl/options.h"
 #include "delegates/opencl/programs.h"
 #include "delegates/opencl/run.h"
+#include "delegates/opencl/turns.h"
 #include "runtime/base/checked.h"
 
 #include <stdio.h>
@@ -171,11 +172,13 @@ static int init(void *self, const struct inferd_delegate_payload *payload, struc
 		return answer(status, &diag, message);
 	ret_info->n_inputs = model->graph.n_inputs;
 	ret_info->n_outputs = model->graph.n_outputs;
-	ret_info->flags = INFERD_DELEGATE_DROPS_PAYLOAD | (model->n_states ? INFERD_DELEGATE_STATEFUL : 0);
+	ret_info->flags = INFERD_DELEGATE_DROPS_PAYLOAD | (model->n_states ? INFERD_DELEGATE_STATEFUL : 0) |
+			  (model->saves_states ? INFERD_DELEGATE_REPEATABLE : 0);
 	ret_info->device = device->index;
 	ret_info->n_bytes = model->n_weight_bytes + model->pool.n_bytes;
 	ret_info->scratch_bytes = (uint64_t)model->graph.n_values *
-				  (sizeof(struct et_graph_size) + sizeof(struct ocl_home));
+					  (sizeof(struct et_graph_size) + sizeof(struct ocl_home)) +
+				  model->n_saved_bytes;
 	if (INFERD_DELEGATE_HAS(ret_info, state_bytes))
 		ret_info->state_bytes = model->n_state_bytes;
 	*ret_model = model;
@@ -208,6 +211,7 @@ static int execute(struct inferd_delegate_model *model, struct inferd_delegate_i
 static void cancel(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance)
 {
 	atomic_store_explicit(&instance->is_cancelled, true, memory_order_relaxed);
+	ocl_turn_wake(model->device);
 }
 
 static int stats(void *self, uint32_t index, struct inferd_delegate_stats *ret_stats)
