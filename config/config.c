@@ -81,6 +81,7 @@ static const struct inf_config_key keys[] = {
 	{ "backend", "max_failures", KIND_COUNT, offsetof(struct inf_config_backend, max_failures), 1, 1000 },
 	{ "backend", "own_programs", KIND_OWN, offsetof(struct inf_config_backend, own_programs) },
 	{ "backend", "own_processes", KIND_COUNT, offsetof(struct inf_config_backend, own_processes), 1, 64 },
+	{ "backend", "build_tools", KIND_BOOL, offsetof(struct inf_config_backend, build_tools) },
 	{ "model", "pin", KIND_BOOL, offsetof(struct inf_config_model, pin) },
 	{ "model", "keep_alive", KIND_DURATION, offsetof(struct inf_config_model, keep_alive_ns), 0, 0, 0,
 		offsetof(struct inf_config_model, has_keep_alive) },
@@ -147,22 +148,44 @@ static struct inf_config_backend *take_backend(struct inf_config *config, const 
 	return &bigger[config->n_backend_sections++];
 }
 
-/* Store an option that only the plug-in understands. A later line with the same key wins. */
+/* Store a pair among the @max @what of a backend's section. A later line with the same key wins. */
+static int set_pair(struct inf_config_parse *p, struct inf_config_option *pairs, uint32_t *n, uint32_t max,
+	const char *what, const char *key, const char *value)
+{
+	uint32_t i = 0;
+	while (i < *n && strcmp(pairs[i].key, key))
+		i++;
+	if (i == max)
+		return inf_config_fail(p, -EINVAL, "[%s]: at most %u %s", p->section, max, what);
+	int rc = inf_config_set_text(p, "option", pairs[i].key, sizeof(pairs[i].key), key);
+	if (rc == 0)
+		rc = inf_config_set_text(p, key, pairs[i].value, sizeof(pairs[i].value), value);
+	if (rc == 0 && i == *n)
+		++*n;
+	return rc;
+}
+
+static bool is_variable(const char *name)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+	return *name && (*name < '0' || *name > '9') && !name[strspn(name, letters)];
+}
+
+/* Store an option that only the plug-in understands, or "environment.NAME". */
 static int set_option(struct inf_config_parse *p, struct inf_config_backend *backend, const char *key,
 	const char *value)
 {
-	uint32_t i = 0;
-	while (i < backend->n_options && strcmp(backend->options[i].key, key))
-		i++;
-	if (i == INF_CONFIG_OPTIONS_MAX)
-		return inf_config_fail(p, -EINVAL, "[backend %s]: at most %d options", backend->name,
-			INF_CONFIG_OPTIONS_MAX);
-	int rc = inf_config_set_text(p, "option", backend->options[i].key, sizeof(backend->options[i].key), key);
-	if (rc == 0)
-		rc = inf_config_set_text(p, key, backend->options[i].value, sizeof(backend->options[i].value), value);
-	if (rc == 0 && i == backend->n_options)
-		backend->n_options++;
-	return rc;
+	static const char prefix[] = "environment.";
+	const char *name = key + sizeof(prefix) - 1;
+	if (strncmp(key, prefix, sizeof(prefix) - 1) != 0)
+		return set_pair(p, backend->options, &backend->n_options, INF_CONFIG_OPTIONS_MAX, "options", key,
+			value);
+	if (!is_variable(name))
+		return inf_config_fail(p, -EINVAL, "%s: '%s' is no name of a variable", key, name);
+	if (strncmp(name, "LD_", 3) == 0)
+		return inf_config_fail(p, -EINVAL, "%s: the variable is read before the process knows it", key);
+	return set_pair(p, backend->variables, &backend->n_variables, INF_CONFIG_VARIABLES_MAX, "variables", name,
+		value);
 }
 
 /* Store an option such as "openvino.precision". A later line with the same name wins. False: @name has another form. */

@@ -17,6 +17,7 @@ enum {
 	INF_CONFIG_NAMES_MAX = 256,
 	INF_CONFIG_BACKENDS_MAX = 16,
 	INF_CONFIG_OPTIONS_MAX = 16,
+	INF_CONFIG_VARIABLES_MAX = 16,
 	INF_CONFIG_MODEL_OPTIONS_MAX = 8,
 	INF_CONFIG_VERSION_MAX = 16,
 	INF_CONFIG_WARM_UP_MAX = 1000,
@@ -108,10 +109,13 @@ struct inf_config_backend {
 	uint64_t crash_window_ns;       /* 0: the default */
 	uint32_t own_programs;          /* for programs of clients: enum inf_config_own */
 	uint32_t own_processes;         /* processes for them at a time; 0: the default */
+	bool build_tools;               /* the process that compiles for the plug-in may start a linker */
 	struct inf_config_option {
 		char key[INF_CONFIG_NAME_MAX], value[INF_CONFIG_PATH_MAX];
 	} options[INF_CONFIG_OPTIONS_MAX];
 	uint32_t n_options;
+	struct inf_config_option variables[INF_CONFIG_VARIABLES_MAX]; /* environment.KEY, of the plug-in's process */
+	uint32_t n_variables;
 };
 
 struct inf_config {

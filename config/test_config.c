@@ -119,6 +119,10 @@ static void test_backends(void **state)
 				   "max_failures = 7\n"
 				   "own_programs = apart\n"
 				   "own_processes = 2\n"
+				   "build_tools = yes\n"
+				   "environment.OV_LOG = 1\n"
+				   "environment._x9 = a b\n"
+				   "environment.OV_LOG = 2\n"
 				   "crash_window = 1m\n";
 	struct inf_config c;
 	struct inf_config_error error;
@@ -141,8 +145,14 @@ static void test_backends(void **state)
 	assert_string_equal(ov->options[0].key, "threads");
 	assert_string_equal(ov->options[0].value, "4");
 	assert_string_equal(ov->options[1].key, "folder");
+	assert_true(ov->build_tools && !acme->build_tools);
+	assert_int_equal(ov->n_variables, 2);
+	assert_string_equal(ov->variables[0].key, "OV_LOG");
+	assert_string_equal(ov->variables[0].value, "2");
+	assert_string_equal(ov->variables[1].key, "_x9");
+	assert_string_equal(ov->variables[1].value, "a b");
 	assert_string_equal(acme->name, "acme");
-	assert_true(acme->is_thread && !acme->n_options && !acme->path[0]);
+	assert_true(acme->is_thread && !acme->n_variables && !acme->n_options && !acme->path[0]);
 	inf_config_deinit(&c);
 }
 
@@ -244,6 +254,11 @@ static void test_mistakes(void **state)
 		{ "[model x]\ngroups = " LONG LONG LONG "\n", "f:2: groups: names have at most 127 characters" },
 		{ "[backend]\npath = x\n", "f:1: [backend] needs a name: [backend NAME]" },
 		{ "[backend x]\nisolation = none\n", "f:2: isolation: 'none' is neither process nor thread" },
+		{ "[backend x]\nbuild_tools = ld\n", "f:2: build_tools: 'ld' is neither yes nor no" },
+		{ "[backend x]\nenvironment. = 1\n", "f:2: environment.: '' is no name of a variable" },
+		{ "[backend x]\nenvironment.9 = 1\n", "f:2: environment.9: '9' is no name of a variable" },
+		{ "[backend x]\nenvironment.A-B = 1\n", "f:2: environment.A-B: 'A-B' is no name of a variable" },
+		{ "[backend x]\nenvironment.LD_PRELOAD = 1\n", "f:2: environment.LD_PRELOAD: the variable is read" },
 		{ "[backend x]\nmax_crashes = 0\n", "f:2: max_crashes: 0 is outside 1 ... 1000000" },
 		{ "[backend x]\nmax_failures = 0\n", "f:2: max_failures: 0 is outside 1 ... 1000" },
 		{ "[backend x]\nown_programs = no\n", "f:2: own_programs: 'no' is none of refused, apart, together" },

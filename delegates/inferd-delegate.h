@@ -98,6 +98,10 @@ enum inferd_delegate_result {
 	/* Not a failure: the time slice of the run is over, and the run is not. The host calls execute again with
 	 * the same arguments and INFERD_DELEGATE_CONTINUES, or calls abandon. Only if the run has a slice_ns. */
 	INFERD_DELEGATE_UNFINISHED = 11,
+	/* Not a failure: init needs code for the device that has to be compiled first, and has noted in cache_dir what
+	 * that is. The host calls build in another process, then init again. Only with
+	 * INFERD_DELEGATE_BUILDS_APART. */
+	INFERD_DELEGATE_TO_BUILD = 12,
 };
 
 enum { INFERD_DELEGATE_TEXT = 256 };
@@ -126,6 +130,9 @@ enum inferd_delegate_host_flags {
 	/* Built-in only: worker threads, and instances on them, are made, used and freed on any thread, one call at a
 	 * time. So what belongs to worker threads can't be found by the calling thread. */
 	INFERD_DELEGATE_THREADS_MOVE = 1 << 1,
+	/* Plug-ins only: a plug-in with build compiles nothing for its device but there. A compiler may crash, hang, or
+	 * want to start programs, and here clients' data lie. */
+	INFERD_DELEGATE_BUILDS_APART = 1 << 2,
 };
 
 /* What the host offers the plug-in. Lives until close returns. */
@@ -188,6 +195,12 @@ struct inferd_delegate_device {
 	 * use. Runs on worker threads do not count towards max_in_flight; each worker has one run at a time. */
 	uint32_t n_threads;
 	uint32_t reserved2;
+
+	/* --- since 1.2 --- */
+
+	/* For people, printable ASCII; empty: not said. */
+	char driver[64];    /* the driver and its version: "PoCL 6.0" */
+	char features[128]; /* what it can do beyond what every device of its kind can: "fp16 subgroups" */
 };
 
 /* A part of what store->keep writes: the pieces, one after the other, are the whole. */
@@ -300,7 +313,9 @@ enum inferd_delegate_model_flags {
 	 * on any thread, one at a time. */
 	INFERD_DELEGATE_THREADS_OF_RUN = 1 << 3,
 	/* A run that ended early (with any result but OK, or by abandon) has left the state of its instance as it was
-	 * before the run. Without this flag the host declares the state lost. */
+	 * before the run, and the same run can be made twice: what it adds to the state has a place that its arguments
+	 * name, as rows of a KV cache have. So a request that was cut short can be asked again. Without this flag the
+	 * host declares the state lost. */
 	INFERD_DELEGATE_REPEATABLE = 1 << 4,
 	/* instance_with can make instances of this model that share their state with another instance. */
 	INFERD_DELEGATE_SHARES_STATE = 1 << 5,
@@ -407,6 +422,22 @@ struct inferd_delegate_run {
 	/* Answer UNFINISHED at the first good place after this time, so that other requests get their turn. 0: no
 	 * slices. A hint. */
 	uint64_t slice_ns;
+	/* enum inferd_delegate_priority of the request. Between two pieces of work on a device, runs of a higher
+	 * priority go first. A hint. */
+	uint32_t priority;
+	uint32_t reserved2;
+	/* Report how long the device has worked on the run, in all or since the last call, without the time for which
+	 * the run waited for others. The client is charged for that, not for the time that execute or submit took. On
+	 * any thread, before the run ends, whatever its result. May be NULL. */
+	void (*busy)(void *self, uint64_t ns);
+};
+
+enum inferd_delegate_priority {
+	INFERD_DELEGATE_PRIORITY_UNKNOWN = 0,
+	INFERD_DELEGATE_PRIORITY_IDLE = 1,
+	INFERD_DELEGATE_PRIORITY_BATCH = 2,
+	INFERD_DELEGATE_PRIORITY_INTERACTIVE = 3,
+	INFERD_DELEGATE_PRIORITY_REALTIME = 4,
 };
 
 enum inferd_delegate_memory_kind {
@@ -628,6 +659,11 @@ struct inferd_delegate {
 	 * allocated: instance_on_threads, instance_warm, or execute where it needs more memory for larger sizes. Any
 	 * thread. */
 	void (*limit_memory)(void *self, uint64_t n_bytes);
+	/* Plug-ins only: compile what inits have noted in cache_dir, and keep it there for them. Called once, after
+	 * open, in a process that has no models and ends afterwards; others with the same cache_dir may do the same at
+	 * the same time. That process may start the programs that a compiler needs if the plug-in's section in
+	 * inferd.conf has `build_tools = yes`. A failure's message is shown if init still answers TO_BUILD. */
+	int (*build)(void *self, struct inferd_delegate_message *message);
 };
 
 #define INFERD_DELEGATE_ENTRY "inferd_delegate_entry"

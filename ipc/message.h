@@ -239,6 +239,8 @@ struct inf_queue_status {
 	uint64_t completed;
 	uint32_t stuck;
 	uint32_t spares;
+	const char *device, *driver, *features;
+	uint64_t device_bytes;
 };
 struct inf_host_status {
 	const char *backend;

@@ -367,6 +367,10 @@ static const struct field queue_status_fields[] = {
 	NUMBER(completed),
 	NUMBER(stuck),
 	NUMBER(spares),
+	STRING(device, INF_MAX_NAME),
+	STRING(driver, INF_MAX_NAME),
+	STRING(features, INF_MAX_NAME),
+	NUMBER(device_bytes),
 };
 SHAPE(queue_status, queue_status);
 #undef OURS

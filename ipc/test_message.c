@@ -261,7 +261,7 @@ static void replies_come_back(void **state)
 	};
 	static const struct inf_program_status programs[] = { { "a", "1", "b", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "why" } };
 	static const struct inf_client_status clients[] = { { 1, 2, 3, "c", 4, 5, 6, 7, 8 } };
-	static const struct inf_queue_status queues[] = { { "cpu", 1, 2, 3, 4, 5, 6, 7 } };
+	static const struct inf_queue_status queues[] = { { "gpu0", 1, 2, 3, 4, 5, 6, 7, "d", "e", "f", 8 } };
 	static const struct inf_host_status hosts[] = { { "npu", true, 1, 2, 3, 4, 5, 6, "fell" } };
 	static const struct inf_limit_status limits[] = { { "fds", 1, 2 }, { "bytes", 3, 4 } };
 	static const struct inf_user_status users[] = { { 7, 3, "batch", 2, limits } };

@@ -34,9 +34,10 @@ const char *et_queue_kind_name(enum et_queue_kind kind); /* "cpu", "gpu", "npu" 
 struct et_device {
 	enum et_queue_kind kind;
 	char name[64];
-	uint64_t memory_bytes;  /* the device's own memory; 0: it uses the machine's */
-	uint32_t max_in_flight; /* runs that the device wants queued at once */
-	uint32_t n_threads;     /* a CPU: the largest n_threads for threads_new; 0: not said */
+	uint64_t memory_bytes;          /* the device's own memory; 0: it uses the machine's */
+	uint32_t max_in_flight;         /* runs that the device wants queued at once */
+	uint32_t n_threads;             /* a CPU: the largest n_threads for threads_new; 0: not said */
+	char driver[64], features[128]; /* for people, printable ASCII; empty: not said */
 };
 
 /* Defined by the implementation of the table. */
@@ -96,7 +97,8 @@ enum et_readiness {
 struct et_completion {
 	void *self;
 	void (*done)(void *self, enum et_status status, const char *reason); /* once, from any thread */
-	bool will_wait; /* the caller of enqueue calls wait next, if the table has it, and does nothing else before */
+	bool will_wait;   /* the caller of enqueue calls wait next, if the table has it, and does nothing else before */
+	uint8_t priority; /* of the request, from 1 on, higher ones first; 0: not said */
 };
 
 struct et_delegate_ops {
@@ -203,6 +205,8 @@ struct et_delegate_ops {
 	/* Bytes that the last run of @instance copied, because they did not lie where the delegate can use them. May be
 	 * NULL: the delegate never copies. */
 	uint64_t (*copied_bytes)(const struct et_instance *instance);
+	/* The time that the device worked on the last run of @instance; 0: not known. May be NULL. */
+	uint64_t (*busy_ns)(const struct et_instance *instance);
 
 	/* Tell the dim order that @model prefers for argument @arg, a tensor of @n_dims dimensions in row-major
 	 * order, which the model has to transpose now. True with the dimensions from outermost to innermost in

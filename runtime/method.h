@@ -128,6 +128,7 @@ struct et_run {
 	struct et_queue_id queue; /* the queue where it continues */
 	enum et_status status;
 	uint64_t n_copied_bytes;          /* bytes of inputs and outputs that could not be bound */
+	uint64_t device_ns;               /* that devices worked on it, as far as delegates say */
 	struct et_diag diag;              /* why it failed */
 	uint32_t pc;                      /* next instruction */
 	uint32_t n_executed;              /* instructions so far; limits programs that loop forever */

@@ -198,10 +198,12 @@ static enum et_status enqueue_traced(struct et_run *run, const struct et_plan_in
 	return status;
 }
 
-static void count_copies(struct et_run *run, const struct et_plan_instance *held)
+static void count_use(struct et_run *run, const struct et_plan_instance *held)
 {
 	if (held->ops->copied_bytes)
 		run->n_copied_bytes += held->ops->copied_bytes(held->instance);
+	if (held->ops->busy_ns)
+		run->device_ns += held->ops->busy_ns(held->instance);
 }
 
 /* Returns ET_PENDING: the run must not be touched any more. */
@@ -228,7 +230,7 @@ static enum et_status run_delegate(struct et_run *run, const struct et_plan_inst
 		return status;
 	run->pending = NULL;
 	run->unfinished = status == ET_UNFINISHED ? held : NULL;
-	count_copies(run, held);
+	count_use(run, held);
 	atomic_store_explicit(&held->is_busy, false, memory_order_release);
 	return status;
 }
@@ -360,6 +362,7 @@ enum et_status et_run_begin(struct et_run *run)
 	const struct et_plan *plan = method->plan;
 	run->queue = plan->info.first_queue;
 	run->n_copied_bytes = 0;
+	run->device_ns = 0;
 	run->diag.text[0] = '\0';
 	run->pc = 0;
 	run->n_executed = 0;
@@ -386,7 +389,7 @@ void et_run_resume(struct et_run *run, enum et_status status, const char *reason
 	if (run->trace)
 		run->trace->end(run->trace->self, run->pc);
 	if (held)
-		count_copies(run, held);
+		count_use(run, held);
 	/* release: pairs with the acquire of the next run that uses the instance */
 	if (held)
 		atomic_store_explicit(&held->is_busy, false, memory_order_release);

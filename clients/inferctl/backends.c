@@ -141,7 +141,7 @@ static bool lacks_something(const struct ctl_backends *b, const struct et_progra
 
 static void open_plugin(struct ctl_backends *b, const struct inf_config_backend *section)
 {
-	struct et_plugin_option options[INF_CONFIG_OPTIONS_MAX];
+	struct et_plugin_option options[INF_CONFIG_OPTIONS_MAX], variables[INF_CONFIG_VARIABLES_MAX];
 	struct et_diag diag = { 0 };
 	struct et_backend_entry *entry = &b->entries[b->registry.n_backends];
 	if (!section->path[0]) {
@@ -149,8 +149,16 @@ static void open_plugin(struct ctl_backends *b, const struct inf_config_backend 
 		note_problem(b, "", section->name, &diag);
 		return;
 	}
+	if (section->is_thread && section->n_variables) {
+		et_fail(&diag, ET_E_INVALID_ARGUMENT, "environment.%s needs isolation = process",
+			section->variables[0].key);
+		note_problem(b, "", section->name, &diag);
+		return;
+	}
 	for (uint32_t i = 0; i < section->n_options; i++)
 		options[i] = (struct et_plugin_option){ section->options[i].key, section->options[i].value };
+	for (uint32_t i = 0; i < section->n_variables; i++)
+		variables[i] = (struct et_plugin_option){ section->variables[i].key, section->variables[i].value };
 	char *cache = b->cache ? ctl_format("%s/backend-%s", b->cache, section->name) : NULL;
 	struct et_plugin_config config = {
 		.name = section->name,
@@ -163,6 +171,9 @@ static void open_plugin(struct ctl_backends *b, const struct inf_config_backend 
 		.crash_window_ns = section->crash_window_ns,
 		.options = options,
 		.n_options = section->n_options,
+		.variables = variables,
+		.n_variables = section->n_variables,
+		.has_build_tools = section->build_tools,
 	};
 	if (et_plugin_open(entry, &config, et_platform_allocator(), b->log, &diag) != ET_OK) {
 		note_problem(b, "", section->name, &diag);

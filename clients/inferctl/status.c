@@ -72,11 +72,12 @@ static int print_json(const struct inf_server_status *s)
 	for (size_t i = 0; i < s->n_queues; i++) {
 		const struct inf_queue_status *q = &s->queues[i];
 		json_array_append_new(queues,
-			json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", q->name, "workers",
-				(json_int_t)q->workers, "running", (json_int_t)q->running, "waiting",
+			json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:I}", "name", q->name,
+				"workers", (json_int_t)q->workers, "running", (json_int_t)q->running, "waiting",
 				(json_int_t)q->waiting, "busy_ns", (json_int_t)q->busy_ns, "completed",
 				(json_int_t)q->completed, "stuck", (json_int_t)q->stuck, "spares",
-				(json_int_t)q->spares));
+				(json_int_t)q->spares, "device", q->device, "driver", q->driver, "features",
+				q->features, "device_bytes", (json_int_t)q->device_bytes));
 	}
 	for (size_t i = 0; i < s->n_hosts; i++) {
 		const struct inf_host_status *h = &s->hosts[i];
@@ -227,6 +228,17 @@ static void print_queues(const struct ctl *ctl, const struct inf_server_status *
 	if (s->n_queues)
 		ctl_table_print(ctl, &table, 2);
 	ctl_table_deinit(&table);
+	for (size_t i = 0; i < s->n_queues; i++) {
+		const struct inf_queue_status *q = &s->queues[i];
+		if (!q->device[0])
+			continue;
+		printf("  %s: %s", q->name, ctl_safe(q->device));
+		if (q->driver[0])
+			printf(", driver %s", ctl_safe(q->driver));
+		if (q->device_bytes)
+			printf(", %s", ctl_bytes(q->device_bytes));
+		printf("%s%s\n", q->features[0] ? ", " : "", ctl_safe(q->features));
+	}
 }
 
 static void print_hosts(const struct ctl *ctl, const struct inf_server_status *s)

@@ -375,7 +375,16 @@ static bool list_queues(const struct inf_context *context, struct et_pool *pool,
 		inf_pool_stats(queue, &stats);
 		queues[i] = (struct inf_queue_status){ name, inf_pool_n_workers(queue), stats.n_running,
 			stats.n_waiting, stats.busy_ns, stats.n_completed, inf_stuck_count(&context->stuck, i),
-			stats.n_spares };
+			stats.n_spares, .device = NULL };
+		struct et_device device = { .name = "" };
+		if (id.kind != ET_QUEUE_CPU)
+			inf_backends_find_device(&context->backends, id, &device);
+		queues[i].device = text(pool, "%s", device.name);
+		queues[i].driver = text(pool, "%s", device.driver);
+		queues[i].features = text(pool, "%s", device.features);
+		if (!queues[i].device || !queues[i].driver || !queues[i].features)
+			return false;
+		queues[i].device_bytes = device.memory_bytes;
 	}
 	status->queues = queues;
 	status->n_queues = context->queues.n;

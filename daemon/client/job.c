@@ -272,7 +272,7 @@ static enum et_status begin(struct inf_binding *b, uint64_t now_ns)
 	struct inf_job *job = &b->job;
 	struct et_run *run = &job->run;
 	run->diag.text[0] = '\0';
-	run->n_copied_bytes = 0;
+	run->n_copied_bytes = run->device_ns = 0;
 	enum et_status status = inf_model_take_frame(b->method->model, b->user->uid, &job->frame, &run->diag);
 	if (status != ET_OK)
 		return status;
@@ -289,7 +289,8 @@ static enum et_status begin(struct inf_binding *b, uint64_t now_ns)
 	run->inputs = b->io;
 	run->outputs = b->io + b->n_inputs;
 	run->deadline_ns = job->item.deadline_ns;
-	run->completion = (struct et_completion){ b, delegate_done, .will_wait = true };
+	run->completion = (struct et_completion){ b, delegate_done, .will_wait = true,
+		.priority = (uint8_t)(INF_N_CLASSES - job->item.priority_class) };
 	run->trace = job->profile ? et_profile_trace(job->profile) : NULL;
 	status = et_run_begin(run);
 	if (status != ET_OK)
@@ -367,8 +368,9 @@ static enum inf_segment_end run_segment(struct inf_binding *b, struct inf_worker
 	struct et_run *run = &job->run;
 	uint64_t began_ns = et_platform_now_ns(NULL);
 	const struct et_worker_env *env = item->is_all_cores ? &worker->all_cores : &worker->single_core;
-	uint64_t cores = item->is_all_cores ? inf_pool_n_workers(worker->pool) : 1;
+	uint64_t cores = item->is_all_cores ? inf_pool_n_workers(worker->pool) : 1, device_before_ns = run->device_ns;
 	set_state(b, INF_JOB_RUNNING);
+	item->device_ns = 0;
 
 	enum et_status status = inf_model_prepare_worker(b->method->model, worker, item->is_all_cores, &run->diag);
 	if (status != ET_OK && job->has_begun) {
@@ -387,6 +389,7 @@ static enum inf_segment_end run_segment(struct inf_binding *b, struct inf_worker
 		!atomic_load_explicit(&run->cancelled, memory_order_relaxed))
 		run->status = ET_E_DEADLINE;
 	uint64_t used_ns = et_platform_now_ns(NULL) - began_ns;
+	item->device_ns = run->device_ns > device_before_ns ? run->device_ns - device_before_ns : 0;
 	job->run_ns += used_ns;
 	job->cost_ns += used_ns * cores;
 	count_width(b, stop == ET_STOP_DONE, used_ns);
@@ -515,7 +518,7 @@ static void make_ready(struct inf_binding *b, uint64_t id, enum inf_class priori
 	job->has_begun = false;
 	job->n_single_core = job->n_all_cores = 0;
 	job->frame = NULL;
-	job->run.n_copied_bytes = 0;
+	job->run.n_copied_bytes = job->run.device_ns = 0;
 	atomic_store(&job->answer, INF_ANSWER_OPEN);
 	atomic_store_explicit(&job->run.cancelled, false, memory_order_relaxed);
 	job->item.priority_class = priority_class;

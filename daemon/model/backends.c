@@ -93,7 +93,7 @@ static size_t open_plugin(struct inf_backends *backends, const struct inf_config
 		[INF_CONFIG_OWN_TOGETHER] = ET_PLUGIN_TOGETHER,
 		[INF_CONFIG_OWN_REFUSED] = ET_PLUGIN_REFUSED,
 	};
-	struct et_plugin_option options[INF_CONFIG_OPTIONS_MAX];
+	struct et_plugin_option options[INF_CONFIG_OPTIONS_MAX], variables[INF_CONFIG_VARIABLES_MAX];
 	char cache[INF_CONFIG_PATH_MAX + INF_CONFIG_NAME_MAX + 16];
 	struct et_diag diag = { "" };
 	if (!section->path[0] && is_compiled_in(section->name))
@@ -103,8 +103,16 @@ static size_t open_plugin(struct inf_backends *backends, const struct inf_config
 		note_missing(backends, section->name, &diag);
 		return 0;
 	}
+	if (section->is_thread && section->n_variables) {
+		et_fail(&diag, ET_E_INVALID_ARGUMENT, "environment.%s needs isolation = process",
+			section->variables[0].key);
+		note_missing(backends, section->name, &diag);
+		return 0;
+	}
 	for (uint32_t i = 0; i < section->n_options; i++)
 		options[i] = (struct et_plugin_option){ section->options[i].key, section->options[i].value };
+	for (uint32_t i = 0; i < section->n_variables; i++)
+		variables[i] = (struct et_plugin_option){ section->variables[i].key, section->variables[i].value };
 	struct et_plugin_config config = {
 		.name = section->name,
 		.path = section->path,
@@ -118,6 +126,9 @@ static size_t open_plugin(struct inf_backends *backends, const struct inf_config
 		.crash_window_ns = section->crash_window_ns,
 		.options = options,
 		.n_options = section->n_options,
+		.variables = variables,
+		.n_variables = section->n_variables,
+		.has_build_tools = section->build_tools,
 		.tenancy = tenancies[section->own_programs],
 		.max_tenants = section->own_processes,
 	};
@@ -206,6 +217,23 @@ static void warn_of_unknown_backends(const struct inf_backends *backends)
 				"[backend %s]",
 				name, name);
 	}
+}
+
+bool inf_backends_find_device(const struct inf_backends *backends, struct et_queue_id queue,
+	struct et_device *ret_device)
+{
+	for (size_t i = 0; i < backends->registry.n_backends; i++) {
+		const struct et_backend_entry *entry = &backends->entries[i];
+		for (uint32_t d = 0; d < entry->ops->n_devices(entry->backend); d++) {
+			struct et_queue_id id = et_registry_queue(&backends->registry, i, d);
+			if (id.kind != queue.kind || id.device != queue.device)
+				continue;
+			*ret_device = (struct et_device){ .name = "" };
+			entry->ops->device(entry->backend, d, ret_device);
+			return true;
+		}
+	}
+	return false;
 }
 
 /* Whether the workers of @queue call the plug-in with that index: for one of its devices, or on the CPU for its

@@ -31,6 +31,9 @@ int inf_backends_init_processes(void);
 /* Open every backend that is compiled in or that @config names. @backends is all zeros; @config and @log must
  * outlive it. 0 even if some backends are missing, or -ENOMEM. */
 int inf_backends_open(struct inf_backends *backends, const struct inf_config *config, const struct et_log *log);
+/* The device whose queue @queue is. False: it is none's. */
+bool inf_backends_find_device(const struct inf_backends *backends, struct et_queue_id queue,
+	struct et_device *ret_device);
 /* Kill processes of the plug-ins that work for @queue, if they have not answered a call since @before_ns; how many. */
 uint32_t inf_backends_end_stuck(const struct inf_backends *backends, struct et_queue_id queue, uint64_t before_ns);
 /* Whether a run that ended with @status failed for a reason of its backend: the engine or its device, not the client's

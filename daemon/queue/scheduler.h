@@ -72,6 +72,7 @@ struct inf_item {
 	enum inf_class priority_class;
 	uint64_t deadline_ns;     /* 0: none */
 	uint64_t cost_ns;         /* a guess at its run time, corrected when it is known */
+	uint64_t device_ns;       /* that the queue's device worked on its last segment; 0: not known */
 	bool prefers_single_core; /* it gains nothing from more cores */
 	/* A run that is not done after this time on all cores, in one segment, is interrupted between two instructions
 	 * and gets prefers_single_core; 0: never. */

@@ -160,17 +160,30 @@ static void read_clocks(struct clocks *ret_clocks)
 	ret_clocks->n_sleeps = now.ru_nvcsw;
 }
 
-/* The time that a run is charged for. It does not include the time for which the kernel gave the core to other
- * processes, or the run's client would wait longer the next time, too. A run that waited for another device or
- * process occupied its worker all the while, and a run on all cores used other threads as well: these are charged
- * for the wall time. */
+/* The time that a run is charged for. On a device's queue that is the time for which the device worked, if its driver
+ * knows: several runs wait for one device at the same time. Otherwise it does not include the time for which the kernel
+ * gave the core to other processes, or the run's client would wait longer the next time, too. A run that waited for
+ * another device or process occupied its worker all the while, and a run on all cores used other threads as well: these
+ * are charged for the wall time. */
 static uint64_t charge(const struct inf_pool_thread *t, const struct inf_item *item, const struct clocks *began,
 	const struct clocks *ended)
 {
 	uint64_t wall_ns = ended->wall_ns - began->wall_ns, core_ns = ended->core_ns - began->core_ns;
+	if (t->worker.pool->options.queue.kind != ET_QUEUE_CPU && item->device_ns)
+		return item->device_ns < wall_ns ? item->device_ns : wall_ns;
 	bool is_core_time_complete = t->worker.pool->options.queue.kind == ET_QUEUE_CPU && !item->is_all_cores &&
 				     began->n_sleeps == ended->n_sleeps;
 	return is_core_time_complete && core_ns < wall_ns ? core_ns : wall_ns;
+}
+
+/* Called with the pool's lock. */
+static void settle(struct inf_pool_thread *t, struct inf_item *item, enum inf_segment_end end,
+	const struct clocks *began, const struct clocks *ended, uint64_t now_ns)
+{
+	struct inf_pool *pool = t->worker.pool;
+	uint64_t charged_ns = charge(t, item, began, ended);
+	bool is_device = pool->options.queue.kind != ET_QUEUE_CPU && item->device_ns;
+	inf_pool_settle(pool, item, end, is_device ? charged_ns : now_ns - began->wall_ns, charged_ns, now_ns);
 }
 
 static void work(struct inf_pool_thread *t)
@@ -189,7 +202,7 @@ static void work(struct inf_pool_thread *t)
 			pthread_cond_wait(&pool->changed, &pool->lock);
 		et_list_remove(&t->idle);
 		if (ran)
-			inf_pool_settle(pool, ran, end, now_ns - began.wall_ns, charge(t, ran, &began, &ended), now_ns);
+			settle(t, ran, end, &began, &ended, now_ns);
 		inf_pool_come_back(pool, t);
 		struct inf_item *expired = inf_sched_take_expired(&pool->sched, now_ns);
 		if (expired)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* inferd-delegate-check: test a delegate with calls as inferd makes them, and with broken payloads.
  *
- *     inferd-delegate-check [-t] [-o KEY=VALUE]... [-n RUNS] PLUGIN.so|NAME [PROGRAM.pte]
+ *     inferd-delegate-check [-t] [-b] [-o KEY=VALUE]... [-n RUNS] PLUGIN.so|NAME [PROGRAM.pte]
  *
  * It loads a plug-in into a host process, or opens the built-in delegate NAME; lists its devices, and hands it
  * garbage as payloads. With a program that was exported for the delegate, it hands it that program's payloads cut
@@ -396,6 +396,7 @@ static int help(void)
 	      "\n"
 	      "  -o, --option KEY=VALUE  an option, as in the delegate's section of inferd.conf; may be repeated\n"
 	      "  -t, --thread            load a plug-in into this process, as `isolation = thread` does\n"
+	      "  -b, --build-tools       let the plug-in's compiler start a linker, as `build_tools = yes` does\n"
 	      "  -n, --runs RUNS         how often to run the program (20)\n"
 	      "  -h, --help              print this text\n"
 	      "\n"
@@ -435,14 +436,16 @@ int main(int argc, char **argv)
 	struct et_diag diag = { "" };
 	static const struct option names[] = { { "option", required_argument, NULL, 'o' },
 		{ "runs", required_argument, NULL, 'n' }, { "thread", no_argument, NULL, 't' },
-		{ "help", no_argument, NULL, 'h' }, { 0 } };
+		{ "build-tools", no_argument, NULL, 'b' }, { "help", no_argument, NULL, 'h' }, { 0 } };
 	int option;
-	while ((option = getopt_long(argc, argv, "o:n:th", names, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "o:n:tbh", names, NULL)) != -1) {
 		if (option == 'h')
 			return help();
 		char *equals = option == 'o' ? strchr(optarg, '=') : NULL;
 		if (option == 't') {
 			config.isolation = ET_PLUGIN_IN_THREAD;
+		} else if (option == 'b') {
+			config.has_build_tools = true;
 		} else if (option == 'n') {
 			c.n_runs = (uint32_t)strtoul(optarg, NULL, 10);
 		} else if (equals && config.n_options < MAX_OPTIONS) {

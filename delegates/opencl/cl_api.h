@@ -22,6 +22,8 @@
 	X(CreateBuffer)            \
 	X(ReleaseMemObject)        \
 	X(CreateProgramWithSource) \
+	X(CreateProgramWithBinary) \
+	X(GetProgramInfo)          \
 	X(BuildProgram)            \
 	X(GetProgramBuildInfo)     \
 	X(ReleaseProgram)          \

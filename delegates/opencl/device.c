@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { MAX_PLATFORMS = 16, MAX_FOUND = 64, WORK_GROUP = 64 };
 
@@ -32,11 +33,31 @@ static void get_text(const struct ocl_api *cl, cl_device_id id, cl_device_info w
 	snprintf(text, n, "%.*s", (int)n - 1, found + strspn(found, " "));
 }
 
+/* The words for extensions that the device has. */
+static void find_features(struct ocl_device *device)
+{
+	static const struct {
+		const char *extension, *word;
+	} features[] = { { "cl_khr_fp16", "fp16" }, { "cl_khr_fp64", "fp64" }, { "cl_khr_subgroups", "subgroups" },
+		{ "cl_khr_integer_dot_product", "integer-dot-product" }, { "cl_khr_command_buffer", "command-buffers" },
+		{ "cl_khr_external_memory_dma_buf", "dma-buf" } };
+	char extensions[8192] = "";
+	size_t n = 0;
+	if (device->cl->GetDeviceInfo(device->id, CL_DEVICE_EXTENSIONS, sizeof(extensions) - 1, extensions, NULL) !=
+		CL_SUCCESS)
+		return;
+	for (size_t i = 0; i < ET_ARRAY_LEN(features) && n < sizeof(device->features); i++)
+		if (strstr(extensions, features[i].extension))
+			n += (size_t)snprintf(device->features + n, sizeof(device->features) - n, "%s%s", n ? " " : "",
+				features[i].word);
+}
+
 /* Open device @id as @device. Answers false where it lacks something: a compiler, say. */
 static bool open_device(struct ocl_device *device, const struct ocl_api *cl, cl_device_id id, cl_device_type type,
 	const char *platform)
 {
 	cl_bool has_compiler = CL_FALSE, is_available = CL_FALSE;
+	pthread_condattr_t monotonic;
 	cl_ulong memory = 0, max_alloc = 0;
 	size_t group = 0;
 	cl_int error;
@@ -57,9 +78,14 @@ static bool open_device(struct ocl_device *device, const struct ocl_api *cl, cl_
 	device->context = cl->CreateContext(NULL, 1, &id, NULL, NULL, &error);
 	if (!device->context)
 		return false;
+	find_features(device);
 	pthread_mutex_init(&device->lock, NULL);
 	pthread_mutex_init(&device->build_lock, NULL);
 	pthread_cond_init(&device->lane_is_free, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&device->turn_changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	return true;
 }
 
@@ -97,7 +123,7 @@ static void open_platform(struct ocl_device *devices, uint32_t *n, const struct 
 }
 
 enum et_status ocl_devices_open(struct ocl_device *devices, uint32_t *ret_n, const struct ocl_api *cl,
-	const struct ocl_options *options, struct et_diag *diag)
+	const struct inferd_delegate_host *host, const struct ocl_options *options, struct et_diag *diag)
 {
 	cl_platform_id platforms[MAX_PLATFORMS];
 	cl_uint n_platforms = 0;
@@ -109,6 +135,11 @@ enum et_status ocl_devices_open(struct ocl_device *devices, uint32_t *ret_n, con
 			error ? ocl_error_name(error) : "no platform");
 	for (cl_uint i = 0; i < n_platforms && i < MAX_PLATFORMS; i++)
 		open_platform(devices, &n, cl, platforms[i], options, &found);
+	for (uint32_t i = 0; i < n; i++) {
+		devices[i].host = host;
+		devices[i].builds_apart = INFERD_DELEGATE_HAS(host, flags) &&
+					  (host->flags & INFERD_DELEGATE_BUILDS_APART) && host->cache_dir;
+	}
 	if (!n && found.n_devices)
 		return et_fail(diag, ET_E_NOT_FOUND, "no OpenCL device suits `devices = %.80s`: '%s' does not",
 			options->devices, found.name);
@@ -123,6 +154,7 @@ void ocl_device_close(struct ocl_device *device)
 {
 	device->cl->ReleaseContext(device->context);
 	pthread_cond_destroy(&device->lane_is_free);
+	pthread_cond_destroy(&device->turn_changed);
 	pthread_mutex_destroy(&device->build_lock);
 	pthread_mutex_destroy(&device->lock);
 }

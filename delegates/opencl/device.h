@@ -14,6 +14,7 @@
 enum {
 	OCL_MAX_DEVICES = 8,   /* of a plug-in, by inferd-delegate.h */
 	OCL_MAX_IN_FLIGHT = 2, /* runs at once, so that the host works on one while the device works on another */
+	OCL_N_PRIORITIES = 5,  /* enum inferd_delegate_priority */
 };
 
 struct ocl_program;
@@ -22,10 +23,13 @@ struct ocl_lane;
 
 struct ocl_device {
 	const struct ocl_api *cl;
+	const struct inferd_delegate_host *host;
+	bool builds_apart; /* kernels that are not in the cache are requested there, not built */
 	cl_device_id id;
 	cl_context context;
 	uint32_t index;
 	char name[64], platform[64], driver[64];
+	char features[128]; /* words, for people */
 	bool is_cpu;
 	uint64_t memory_bytes;    /* all of the device's */
 	uint64_t max_alloc_bytes; /* of one buffer */
@@ -34,19 +38,21 @@ struct ocl_device {
 	atomic_bool is_lost;
 
 	pthread_mutex_t lock; /* of what follows; held for short times, but also while kernels are set and enqueued */
-	pthread_cond_t lane_is_free;
-	struct ocl_lane *lanes;     /* in lane.c */
-	struct ocl_weight *weights; /* in weights.c */
+	pthread_cond_t lane_is_free, turn_changed;
+	uint32_t n_running_of[OCL_N_PRIORITIES]; /* in turns.c */
+	struct ocl_lane *lanes;                  /* in lane.c */
+	struct ocl_weight *weights;              /* in weights.c */
 	uint64_t n_runs, busy_ns;
 	uint64_t n_used_bytes; /* buffers that exist */
 
 	pthread_mutex_t build_lock;   /* of programs; held while one is built */
 	struct ocl_program *programs; /* in programs.c */
+	uint32_t n_loaded, n_built;   /* since ocl_programs_log */
 };
 
 /* Find the devices and open them. ET_E_NOT_FOUND with what was found instead. */
 enum et_status ocl_devices_open(struct ocl_device *devices, uint32_t *ret_n, const struct ocl_api *cl,
-	const struct ocl_options *options, struct et_diag *diag);
+	const struct inferd_delegate_host *host, const struct ocl_options *options, struct et_diag *diag);
 void ocl_device_close(struct ocl_device *device);
 
 /* Make a buffer of @n_bytes (at least one is allocated), with @bytes in it unless that is NULL. It is counted.

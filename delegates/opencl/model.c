@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLACE_ALIGN = 64, N_BUCKETS = 1024 };
+enum { PLACE_ALIGN = 64, N_BUCKETS = 1024, MAX_SAVED = 1 << 16 };
 
 /* --- memory --------------------------------------------------------------------------------------- */
 
@@ -189,6 +189,25 @@ static bool append(struct inferd_delegate_model *model, uint32_t index)
 	       !__builtin_add_overflow(model->n_arena_bytes, n, &model->n_arena_bytes);
 }
 
+/* Runs overwrite states in one way: new rows of keys and values go into caches. */
+static void measure_saved(struct maker *m)
+{
+	struct inferd_delegate_model *model = m->model;
+	for (uint32_t i = 0; i < model->graph.n_nodes; i++) {
+		const struct et_graph_node *node = &model->graph.nodes[i];
+		if (strcmp(node->op->name, "sdpa_with_kv_cache.default") != 0)
+			continue;
+		for (uint32_t k = 1; k < 3; k++) {
+			const struct et_graph_tensor *rows = model->graph.values[node->args[k]].tensor;
+			et_add_up(&model->n_saved_bytes, rows->n_bytes);
+			et_add_up(&model->max_saved, rows->dims[0]);
+		}
+	}
+	model->saves_states = model->n_states && model->max_saved <= MAX_SAVED;
+	if (!model->saves_states)
+		model->n_saved_bytes = model->max_saved = 0;
+}
+
 static enum et_status place(struct maker *m)
 {
 	struct inferd_delegate_model *model = m->model;
@@ -214,6 +233,7 @@ static enum et_status place(struct maker *m)
 			"a run needs %llu bytes, one buffer of %s has at most %llu",
 			(unsigned long long)model->n_arena_bytes, m->device->name,
 			(unsigned long long)m->device->max_alloc_bytes);
+	measure_saved(m);
 	return ET_OK;
 }
 
@@ -260,6 +280,16 @@ static enum et_status plan_nodes(struct maker *m)
 			return plan.status != ET_OK ? plan.status : ET_E_NOT_SUPPORTED;
 	}
 	return ET_OK;
+}
+
+/* Whether all kernels are there. ET_PENDING: some have to be built by another process first. */
+static enum et_status check_kernels(struct maker *m)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < m->model->graph.n_nodes; i++)
+		for (uint32_t k = 0; k < OCL_MAX_KERNELS; k++)
+			n += m->model->steps[i].kernels[k] == &ocl_kernel_to_build;
+	return n ? et_fail(m->diag, ET_PENDING, "%u kernels have to be compiled first", n) : ET_OK;
 }
 
 static enum et_status upload(struct maker *m)
@@ -316,7 +346,7 @@ enum et_status ocl_model_new(struct inferd_delegate_model **ret_model, struct oc
 	const struct inferd_delegate_payload *payload, const char *dump_dir, struct et_diag *diag)
 {
 	static enum et_status (*const parts[])(struct maker *) = { read_graph, check_tensors, make_arrays, place,
-		plan_nodes, upload };
+		plan_nodes, check_kernels, upload };
 	struct inferd_delegate_model *model = calloc(1, sizeof(*model));
 	struct maker *m = calloc(1, sizeof(*m));
 	enum et_status status = ET_OK;

@@ -27,6 +27,9 @@ struct inferd_delegate_model {
 	uint64_t n_arena_bytes;
 	uint32_t n_states;
 	uint64_t n_state_bytes, n_weight_bytes;
+	/* What a run may overwrite of the states, at most: in bytes, and in pieces. It is saved if that is sane. */
+	bool saves_states;
+	uint64_t n_saved_bytes, max_saved;
 };
 
 /* Where a tensor lies in a run: in the memory of tensor @root, from element @at on. */
@@ -35,17 +38,28 @@ struct ocl_home {
 	uint64_t at;
 };
 
+/* A piece of a state as it was before the run. */
+struct ocl_saved {
+	cl_mem state;
+	uint64_t at, n_bytes, saved_at;
+};
+
 struct inferd_delegate_instance {
 	struct inferd_delegate_model *model;
 	cl_mem *states;
 	uint64_t *n_state_bytes;     /* of each state */
 	struct et_graph_size *sizes; /* of all values, in the run */
 	struct ocl_home *homes;
+	cl_mem saved_bytes;
+	struct ocl_saved *saved; /* of the run, in the order in which they were overwritten */
+	uint32_t n_saved;
+	uint64_t n_saved_bytes;
 	atomic_bool is_cancelled;
 };
 
 /* Make @payload ready on @device. ET_E_NOT_SUPPORTED names the operator that cannot be run; ET_E_OUT_OF_RESOURCES says
- * what is needed and what there is; else what et_graph_read_vulkan answers. @dump_dir: the folder for texts of the
+ * what is needed and what there is; ET_PENDING: kernels have to be built by another process, and are requested; else
+ * what et_graph_read_vulkan answers. @dump_dir: the folder for texts of the
  * graph after each pass; NULL: none are written. Any thread. */
 enum et_status ocl_model_new(struct inferd_delegate_model **ret_model, struct ocl_device *device,
 	const struct inferd_delegate_payload *payload, const char *dump_dir, struct et_diag *diag);

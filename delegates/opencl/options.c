@@ -53,6 +53,18 @@ enum et_status ocl_options_read(struct ocl_options *ret_options, const struct in
 	return ET_OK;
 }
 
+/* Set a variable to a list without blanks, which Mesa would take for a part of a name. */
+static void set_list(const char *variable, const char *list)
+{
+	char text[256];
+	size_t n = 0;
+	for (const char *c = list; *c && n + 1 < sizeof(text); c++)
+		if (*c != ' ' && *c != '\t')
+			text[n++] = *c;
+	text[n] = '\0';
+	setenv(variable, text, 0);
+}
+
 void ocl_options_set_environment(const struct ocl_options *options, const char *cache_dir)
 {
 	/* The folders that drivers keep compiled kernels in, or want at least to exist. */
@@ -63,7 +75,7 @@ void ocl_options_set_environment(const struct ocl_options *options, const char *
 	if (options->vendors)
 		setenv("OCL_ICD_VENDORS", options->vendors, 0);
 	if (options->drivers)
-		setenv("RUSTICL_ENABLE", options->drivers, 0);
+		set_list("RUSTICL_ENABLE", options->drivers);
 	/* PoCL compiles a kernel once more for each number of work-groups unless it is told not to. */
 	setenv("POCL_WORK_GROUP_SPECIALIZATION", "0", 0);
 }

@@ -13,6 +13,7 @@
 #include "delegates/opencl/options.h"
 #include "delegates/opencl/programs.h"
 #include "delegates/opencl/run.h"
+#include "delegates/opencl/turns.h"
 #include "runtime/base/checked.h"
 
 #include <stdio.h>
@@ -59,7 +60,7 @@ static int plugin_open(const struct inferd_delegate_host *host, void **ret_self,
 		status = ocl_api_load(&p->cl, p->options.library, &diag);
 	}
 	if (status == ET_OK)
-		status = ocl_devices_open(p->devices, &p->n_devices, &p->cl, &p->options, &diag);
+		status = ocl_devices_open(p->devices, &p->n_devices, &p->cl, host, &p->options, &diag);
 	if (status != ET_OK) {
 		plugin_close(p);
 		return answer(status, &diag, message);
@@ -81,6 +82,10 @@ static int devices(void *self, uint32_t index, struct inferd_delegate_device *re
 	ret_device->memory_bytes = device->is_cpu ? 0 : device->memory_bytes;
 	ret_device->max_in_flight = OCL_MAX_IN_FLIGHT;
 	ret_device->alignment = 16;
+	if (INFERD_DELEGATE_HAS(ret_device, features)) {
+		snprintf(ret_device->driver, sizeof(ret_device->driver), "%s", device->driver);
+		snprintf(ret_device->features, sizeof(ret_device->features), "%s", device->features);
+	}
 	ret_device->flags = INFERD_DELEGATE_CAN_CANCEL | (device->is_cpu ? INFERD_DELEGATE_SIMULATOR : 0);
 	return INFERD_DELEGATE_OK;
 }
@@ -147,7 +152,7 @@ static int init(void *self, const struct inferd_delegate_payload *payload, struc
 {
 	struct plugin *p = self;
 	struct et_diag diag = { "" };
-	struct ocl_device *device;
+	struct ocl_device *device = NULL;
 	struct inferd_delegate_model *model = NULL;
 	enum et_status status = find_device(p, payload, &device, &diag);
 	if (status == ET_OK)
@@ -157,15 +162,23 @@ static int init(void *self, const struct inferd_delegate_payload *payload, struc
 			payload->n_args, model->graph.n_inputs + model->graph.n_outputs);
 		ocl_model_free(model);
 	}
+	if (device)
+		ocl_programs_log(device);
+	if (status == ET_PENDING) {
+		answer(status, &diag, message);
+		return INFERD_DELEGATE_TO_BUILD;
+	}
 	if (status != ET_OK)
 		return answer(status, &diag, message);
 	ret_info->n_inputs = model->graph.n_inputs;
 	ret_info->n_outputs = model->graph.n_outputs;
-	ret_info->flags = INFERD_DELEGATE_DROPS_PAYLOAD | (model->n_states ? INFERD_DELEGATE_STATEFUL : 0);
+	ret_info->flags = INFERD_DELEGATE_DROPS_PAYLOAD | (model->n_states ? INFERD_DELEGATE_STATEFUL : 0) |
+			  (model->saves_states ? INFERD_DELEGATE_REPEATABLE : 0);
 	ret_info->device = device->index;
 	ret_info->n_bytes = model->n_weight_bytes + model->pool.n_bytes;
 	ret_info->scratch_bytes = (uint64_t)model->graph.n_values *
-				  (sizeof(struct et_graph_size) + sizeof(struct ocl_home));
+					  (sizeof(struct et_graph_size) + sizeof(struct ocl_home)) +
+				  model->n_saved_bytes;
 	if (INFERD_DELEGATE_HAS(ret_info, state_bytes))
 		ret_info->state_bytes = model->n_state_bytes;
 	*ret_model = model;
@@ -198,6 +211,7 @@ static int execute(struct inferd_delegate_model *model, struct inferd_delegate_i
 static void cancel(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance)
 {
 	atomic_store_explicit(&instance->is_cancelled, true, memory_order_relaxed);
+	ocl_turn_wake(model->device);
 }
 
 static int stats(void *self, uint32_t index, struct inferd_delegate_stats *ret_stats)
@@ -212,6 +226,18 @@ static int stats(void *self, uint32_t index, struct inferd_delegate_stats *ret_s
 	ret_stats->memory_bytes = device->n_used_bytes;
 	pthread_mutex_unlock(&device->lock);
 	return INFERD_DELEGATE_OK;
+}
+
+static int build(void *self, struct inferd_delegate_message *message)
+{
+	struct plugin *p = self;
+	struct et_diag diag = { "" };
+	if (!p->host->cache_dir)
+		return INFERD_DELEGATE_OK;
+	enum et_status status = ocl_programs_build_requested(p->devices, p->n_devices, p->host->cache_dir, &diag);
+	for (uint32_t i = 0; i < p->n_devices; i++)
+		ocl_programs_log(&p->devices[i]);
+	return status == ET_OK ? INFERD_DELEGATE_OK : answer(status, &diag, message);
 }
 
 static const struct inferd_delegate table = {
@@ -233,6 +259,7 @@ static const struct inferd_delegate table = {
 	.instance_reset = instance_reset,
 	.cancel = cancel,
 	.stats = stats,
+	.build = build,
 };
 
 const struct inferd_delegate *inferd_delegate_entry(uint32_t host_major, uint32_t host_minor)

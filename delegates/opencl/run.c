@@ -8,21 +8,15 @@
  * happens, a run returns only when nothing of it is under way, since the arguments are the client's memory. */
 #include "delegates/opencl/run.h"
 
+#include "delegates/opencl/clock.h"
 #include "delegates/opencl/lane.h"
 #include "delegates/opencl/step.h"
+#include "delegates/opencl/turns.h"
 #include "delegates/opencl/weights.h"
 #include "runtime/base/checked.h"
 #include "runtime/tensor.h"
 
 #include <string.h>
-#include <time.h>
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 void ocl_run_enqueued(struct ocl_run *run, cl_event event)
 {
@@ -53,8 +47,10 @@ enum et_status ocl_run_pace(struct ocl_run *run, uint64_t cost, struct et_diag *
 {
 	enum et_status status = ET_OK;
 	et_add_up(&run->cost, cost);
-	if (run->cost >= OCL_MAX_COST)
+	if (run->cost >= OCL_MAX_COST) {
 		status = ocl_run_wait(run, diag);
+		run->waited_ns += ocl_turn_wait(run->model->device, run->priority, &run->instance->is_cancelled);
+	}
 	if (status == ET_OK && atomic_load_explicit(&run->instance->is_cancelled, memory_order_relaxed))
 		status = et_fail(diag, ET_E_CANCELLED, "the run was cancelled");
 	return status;
@@ -175,7 +171,7 @@ static enum et_status run_node(struct ocl_run *run, uint32_t node, struct et_dia
 		.run = run,
 	};
 	bool is_measured = (run->view->flags & INFERD_DELEGATE_PROFILE) && run->view->event;
-	uint64_t began = is_measured ? now_ns() : 0;
+	uint64_t began = is_measured ? ocl_now_ns() : 0;
 	if (!step->row)
 		return ET_OK;
 	if (!step->row->run(&call))
@@ -184,7 +180,7 @@ static enum et_status run_node(struct ocl_run *run, uint32_t node, struct et_dia
 		return ET_OK;
 	enum et_status status = ocl_run_wait(run, diag);
 	if (status == ET_OK)
-		run->view->event(run->view->self, call.shapes.node->op->name, now_ns() - began);
+		run->view->event(run->view->self, call.shapes.node->op->name, ocl_now_ns() - began);
 	return status;
 }
 
@@ -240,7 +236,11 @@ enum et_status ocl_run(struct inferd_delegate_model *model, struct inferd_delega
 	enum et_status status = ocl_lane_take(device, model->n_arena_bytes, &run.lane, diag);
 	if (status != ET_OK)
 		return status;
-	uint64_t began = now_ns();
+	run.priority = INFERD_DELEGATE_HAS(view, priority) ? view->priority : INFERD_DELEGATE_PRIORITY_UNKNOWN;
+	ocl_turn_begin(device, run.priority);
+	uint64_t began = ocl_now_ns();
+	instance->n_saved = 0;
+	instance->n_saved_bytes = 0;
 	et_pool_init(&run.scratch, ocl_allocator());
 	et_graph_largest_sizes(&model->graph, instance->sizes);
 	for (uint32_t i = 0; i < model->graph.n_values; i++)
@@ -256,10 +256,16 @@ enum et_status ocl_run(struct inferd_delegate_model *model, struct inferd_delega
 		status = ocl_outputs_give(&run, diag);
 	struct et_diag ignored = { "" };
 	ocl_run_wait(&run, &ignored);
+	if (status != ET_OK && status != ET_E_BACKEND_CRASHED && ocl_states_restore(&run, &ignored) != ET_OK)
+		status = ET_E_BACKEND_CRASHED;
+	ocl_turn_end(device, run.priority);
+	uint64_t busy_ns = ocl_now_ns() - began - run.waited_ns;
 	pthread_mutex_lock(&device->lock);
 	device->n_runs++;
-	device->busy_ns += now_ns() - began;
+	device->busy_ns += busy_ns;
 	pthread_mutex_unlock(&device->lock);
+	if (INFERD_DELEGATE_HAS(view, busy) && view->busy)
+		view->busy(view->self, busy_ns);
 	ocl_lane_give(run.lane);
 	et_pool_deinit(&run.scratch);
 	return status;

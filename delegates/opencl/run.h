@@ -15,6 +15,8 @@ struct ocl_run {
 	struct ocl_lane *lane;
 	cl_event last;          /* of the last command; NULL: everything has ended */
 	uint64_t cost;          /* operations enqueued since the last wait */
+	uint32_t priority;      /* enum inferd_delegate_priority */
+	uint64_t waited_ns;     /* for runs of a higher one */
 	struct et_pool scratch; /* converted arguments */
 };
 
@@ -33,6 +35,11 @@ void ocl_run_enqueued(struct ocl_run *run, cl_event event);
 
 /* The buffer of the tensor @root, which is in no alias, and its first element's place in it in bytes. */
 void ocl_run_memory(const struct ocl_run *run, uint32_t root, cl_mem *ret_buffer, uint64_t *ret_at);
+
+/* Before @n_bytes of a state are overwritten, from @at on: save them. ET_E_BACKEND_CRASHED. In instance.c. */
+enum et_status ocl_state_save(struct ocl_run *run, cl_mem state, uint64_t at, uint64_t n_bytes, struct et_diag *diag);
+/* Put back what was saved, and wait. */
+enum et_status ocl_states_restore(struct ocl_run *run, struct et_diag *diag);
 
 /* Arguments; in arguments.c. Take sizes and numbers of the inputs, and upload the tensors. */
 enum et_status ocl_inputs_take(struct ocl_run *run, struct et_diag *diag);

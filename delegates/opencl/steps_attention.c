@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Attention, with and without a KV cache, and rotary embedding. A cache is a state of the instance: the new rows are
  * written to it first, and the place where they go is checked before, so a run that is refused changes nothing. */
+#include "delegates/opencl/run.h"
 #include "delegates/opencl/step.h"
 
 #include "runtime/base/checked.h"
@@ -140,6 +141,23 @@ static bool plan_cached(struct ocl_plan *plan)
 	       ocl_plan_elementwise(plan, 1, "a", type, &type, 1);
 }
 
+/* Save the @n elements of the cache that @rows are, those of each of @n_batches in a piece. */
+static bool save_rows(struct ocl_call *call, uint32_t cache, const struct ocl_view *rows, uint32_t n_batches,
+	uint64_t n)
+{
+	const struct ocl_home *home = &call->run->instance->homes[cache];
+	uint64_t size = et_scalar_size(call->shapes.graph->values[cache].tensor->type), at;
+	cl_mem buffer;
+	if (call->shapes.graph->values[home->root].origin != ET_GRAPH_STATE)
+		return true;
+	ocl_run_memory(call->run, home->root, &buffer, &at);
+	for (uint32_t i = 0; i < n_batches && call->status == ET_OK; i++)
+		call->status = ocl_state_save(call->run, buffer,
+			at + (home->at + (uint64_t)(rows->start + i * rows->strides[0])) * size, n / n_batches * size,
+			call->shapes.diag);
+	return call->status == ET_OK;
+}
+
 /* Copy the rows of argument @arg into the cache, from row @start on. */
 static bool append(struct ocl_call *call, uint32_t arg, uint32_t cache_arg, uint64_t start)
 {
@@ -149,8 +167,9 @@ static bool append(struct ocl_call *call, uint32_t arg, uint32_t cache_arg, uint
 	for (uint32_t i = 0; i < 4; i++)
 		to.strides[i] = cache.strides[i];
 	to.start = (int64_t)start * cache.strides[1];
-	return ocl_run_elementwise(call, 1, 1, (uint32_t[]){ node->args[cache_arg], node->args[arg] },
-		(struct ocl_view[]){ to, from }, NULL);
+	return save_rows(call, node->args[cache_arg], &to, from.dims[0], ocl_view_numel(&from)) &&
+	       ocl_run_elementwise(call, 1, 1, (uint32_t[]){ node->args[cache_arg], node->args[arg] },
+		       (struct ocl_view[]){ to, from }, NULL);
 }
 
 /* From [B, S, H, D] to batch, head, row, element. */

@@ -19,7 +19,7 @@
 
 enum {
 	ET_PLUGIN_WIRE =
-		4, /* the protocol's version; both sides come from one build, but a stale host must be noticed */
+		5, /* the protocol's version; both sides come from one build, but a stale host must be noticed */
 	ET_PLUGIN_MAX_PACKET = 64 * 1024,
 	ET_PLUGIN_MAX_ARGS = 256,
 	ET_PLUGIN_MAX_EVENTS = 512,
@@ -75,12 +75,19 @@ struct et_plugin_header {
 	uint64_t id;
 };
 
-/* Followed by n_options times "key\0value\0", n_option_bytes in all. */
+enum et_plugin_start_flags {
+	ET_PLUGIN_BUILDS = 1 << 0,      /* call build, answer STARTED, and end */
+	ET_PLUGIN_BUILD_TOOLS = 1 << 1, /* which may start a linker */
+};
+
+/* Followed by n_options and n_variables times "key\0value\0", n_option_bytes in all. */
 struct et_plugin_start {
 	struct et_plugin_header header;
 	uint32_t wire;
 	uint32_t n_options, n_option_bytes;
 	uint32_t has_cache;
+	uint32_t n_variables; /* of the environment, behind the options in the same form */
+	uint32_t flags;       /* enum et_plugin_start_flags */
 	char path[512], cache_dir[512];
 	uint64_t memory_limit; /* private memory that the process may have at first; 0: no limit */
 };
@@ -89,7 +96,7 @@ struct et_plugin_device {
 	uint32_t kind, max_in_flight, alignment, flags;
 	uint32_t vendor_id, product_id;
 	uint64_t memory_bytes;
-	char name[64], id[64];
+	char name[64], id[64], driver[64], features[128];
 };
 
 enum et_plugin_started_flags {
@@ -171,7 +178,7 @@ struct et_plugin_run {
 	uint32_t kernel; /* with a model: the run's number within the instance, which a CANCEL names */
 	uint32_t n_args; /* 0 if the run CONTINUES: it has its arguments */
 	uint32_t flags;  /* enum inferd_delegate_run_flags */
-	uint32_t zero;
+	uint32_t priority;
 	uint32_t threads, n_threads; /* the worker threads, see ET_PLUGIN_MAX_THREADS, and how many; 0: none */
 	uint64_t slice_ns;
 	struct et_plugin_arg args[];
@@ -199,6 +206,7 @@ struct et_plugin_done {
 	struct et_plugin_header header;
 	uint32_t result, n_outputs;
 	uint32_t n_events, zero;
+	uint64_t busy_ns; /* that the device worked on the run; 0: not said */
 	char text[ET_PLUGIN_TEXT];
 	struct et_plugin_output outputs[];
 };
@@ -219,8 +227,8 @@ struct et_plugin_named {
 };
 
 static_assert(sizeof(struct et_plugin_header) == 16, "wire");
-static_assert(offsetof(struct et_plugin_start, path) == 32, "wire");
-static_assert(sizeof(struct et_plugin_device) == 160, "wire");
+static_assert(offsetof(struct et_plugin_start, path) == 40, "wire");
+static_assert(sizeof(struct et_plugin_device) == 352, "wire");
 static_assert(offsetof(struct et_plugin_started, devices) == 488, "wire");
 static_assert(sizeof(struct et_plugin_init) == 192, "wire");
 static_assert(offsetof(struct et_plugin_answer, text) == 96, "wire");
@@ -229,7 +237,7 @@ static_assert(sizeof(struct et_plugin_arg) == 128, "wire");
 static_assert(offsetof(struct et_plugin_run, args) == 64, "wire");
 static_assert(sizeof(struct et_plugin_event) == 64, "wire");
 static_assert(sizeof(struct et_plugin_output) == 88, "wire");
-static_assert(offsetof(struct et_plugin_done, outputs) == 288, "wire");
+static_assert(offsetof(struct et_plugin_done, outputs) == 296, "wire");
 static_assert(sizeof(struct et_plugin_done) + ET_PLUGIN_MAX_ARGS * sizeof(struct et_plugin_output) +
 			      ET_PLUGIN_MAX_EVENTS * sizeof(struct et_plugin_event) <=
 		      ET_PLUGIN_MAX_PACKET,

@@ -19,6 +19,7 @@ from machine import (CONFIG, EXTRA, MODEL, MODEL_FILE, PACKAGES, PATIENCE_S, TOP
                      limit_of_connections, package_files, read, run, show, write)
 
 BUNDLED = os.path.join(TOP, "tests/models/small/gelu_xnnpack.bpte")
+CORPUS, VULKAN = os.path.join(TOP, "tests/conformance/corpus.tar.zst"), "vulkan/abs_shapes.bpte"
 EXPOSURE_TENTHS = 15
 CHANGE = "# changed by the administrator\n"
 N_KILLS = 6  # systemd gives up after five starts in ten seconds, unless the unit says otherwise
@@ -210,6 +211,24 @@ def openvino_brings_its_drop_in(folder):
     check(show("MemoryDenyWriteExecute") == "yes" and show("ActiveState") == "active", "the drop-in stays")
 
 
+def opencl_runs_in_the_sandbox(folder):
+    """With PoCL, whose linker only the process that compiles may start; in the service's own sandbox."""
+    apt("install", *package_files(folder, ["inferd-opencl"]))
+    check(show("MemoryDenyWriteExecute") == "no", "the service does not run with the drop-in")
+    check("opencl" in call("inferctl", "status"), "the daemon does not know the backend")
+    write(EXTRA, "[backend opencl]\ndevices = cpu\nbuild_tools = yes\n")
+    call("systemctl", "restart", "inferd.service")
+    call("tar", "--zstd", "-xf", CORPUS, "-C", "/tmp", VULKAN)
+    call("inferctl", "import", os.path.join("/tmp", VULKAN), "--name", "vulkan")
+    check("gpu0: " in call("inferctl", "status"), "the device is not shown")
+    call("inferctl", "bench", "vulkan", "-n", "5", user="app")
+    check("opencl" in call("inferctl", "models"), "another backend serves the program")
+    os.unlink(EXTRA)
+    shutil.rmtree("/var/lib/inferd/models/vulkan")
+    apt("purge", "inferd-opencl")
+    check(show("MemoryDenyWriteExecute") == "yes" and show("ActiveState") == "active", "the drop-in stays")
+
+
 def passes_autopkgtest(folder):
     """debian/tests: a stranger's program, built with libinferd-dev alone, as an ordinary user."""
     for part in ("debian", "clients/examples", "tests/models/small"):
@@ -259,7 +278,7 @@ def purge_leaves_nothing(_):
 CASES = [installs, starts_for_an_ordinary_user, is_ready_when_systemctl_returns, computes_exactly_in_the_sandbox,
          restarts_after_the_watchdog, restarts_however_often_it_is_killed, waits_until_a_fault_is_mended, reloads,
          refuses_a_faulty_reload, refuses_users_outside_the_group, is_sandboxed, is_not_exposed, openvino_brings_its_drop_in,
-         passes_autopkgtest, reinstalls_and_keeps_a_changed_file, upgrades_and_restarts, stops_for_good, purge_leaves_nothing]
+         opencl_runs_in_the_sandbox, passes_autopkgtest, reinstalls_and_keeps_a_changed_file, upgrades_and_restarts, stops_for_good, purge_leaves_nothing]
 
 
 def forget_settings():

@@ -50,6 +50,7 @@ MAY_INCLUDE = {
     "delegates": CORE + ["runtime/kernels"],
     "delegates/graph": CORE,
     "delegates/direct": DELEGATE,
+    "delegates/opencl": DELEGATE + PLATFORM,
     "delegates/plugin": CORE + PLATFORM + ["delegates"],
     "delegates/plugin/host": CORE + PLATFORM + ["delegates", "delegates/plugin"],
     # an in-process host (`isolation = thread`) needs two headers of the host's side

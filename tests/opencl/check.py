@@ -4,7 +4,8 @@
 
     check.py INFERD-DELEGATE-CHECK OPENCL.so CORPUS.tar.zst
 
-PoCL starts a linker, so the plug-in is loaded into the process of the check. Without PoCL the test is skipped.
+The plug-in is in a process of its own, and compiles in another one, which may start the linker. Without PoCL the test is
+skipped.
 """
 
 import os
@@ -33,7 +34,7 @@ def main():
         path = os.path.join(folder, "program.pte")
         with open(os.path.join(folder, PROGRAM), "rb") as bundle, open(path, "wb") as program:
             program.write(program_of(bundle.read()))
-        r = subprocess.run([check, "-t", "-o", "devices=cpu", "-o", "platforms=Portable Computing Language", plugin, path],
+        r = subprocess.run([check, "-b", "-o", "devices=cpu", "-o", "platforms=Portable Computing Language", plugin, path],
                            stdout=subprocess.PIPE, text=True, check=False)
     print(r.stdout, end="")
     if r.returncode == 2 and "no OpenCL" in r.stdout:

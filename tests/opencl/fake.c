@@ -52,6 +52,8 @@ FORWARD(cl_int, clBuildProgram,
 	(cl_program program, cl_uint n, const cl_device_id *ids, const char *options,
 		void(CL_CALLBACK *notify)(cl_program, void *), void *self),
 	(program, n, ids, options, notify, self))
+FORWARD(cl_int, clGetProgramInfo, (cl_program program, cl_program_info what, size_t n, void *value, size_t *ret_n),
+	(program, what, n, value, ret_n))
 FORWARD(cl_int, clGetProgramBuildInfo,
 	(cl_program program, cl_device_id id, cl_program_build_info what, size_t n, void *value, size_t *ret_n),
 	(program, id, what, n, value, ret_n))
@@ -111,4 +113,8 @@ FORWARD(cl_mem, clCreateBuffer, (cl_context context, cl_mem_flags flags, size_t 
 FORWARD(cl_program, clCreateProgramWithSource,
 	(cl_context context, cl_uint n, const char **texts, const size_t *sizes, cl_int *error),
 	(context, n, texts, sizes, error))
+FORWARD(cl_program, clCreateProgramWithBinary,
+	(cl_context context, cl_uint n, const cl_device_id *ids, const size_t *sizes, const unsigned char **binaries,
+		cl_int *results, cl_int *error),
+	(context, n, ids, sizes, binaries, results, error))
 FORWARD(cl_kernel, clCreateKernel, (cl_program program, const char *name, cl_int *error), (program, name, error))

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -35,6 +36,22 @@ static void test_options(void **state)
 			fail_msg("'%s' does not say '%s'", rig.message.text, cases[i].says);
 		rig_close(&rig);
 	}
+}
+
+/* Drivers are told by their environment, before they are loaded; what is set already stays. */
+static void test_environment(void **state)
+{
+	struct rig rig;
+	for (int i = 0; i < 2; i++) {
+		rig_load(&rig);
+		rig_set(&rig, "library", "/nowhere/libOpenCL.so");
+		rig_set(&rig, "drivers", i ? "other" : "iris, radeonsi");
+		assert_int_equal(rig_open(&rig), INFERD_DELEGATE_E_NOT_FOUND);
+		assert_string_equal(getenv("RUSTICL_ENABLE"), "iris,radeonsi");
+		assert_string_equal(getenv("POCL_WORK_GROUP_SPECIALIZATION"), "0");
+		rig_close(&rig);
+	}
+	assert_int_equal(unsetenv("RUSTICL_ENABLE"), 0);
 }
 
 /* A CPU stands in for a GPU, and says that it is a simulator. */
@@ -138,6 +155,53 @@ static void test_states(void **state)
 	assert_int_equal(step(&rig, model, a, 1, "f32[1, 1, 1, 2]{3, 4}", "f32[1, 1, 1, 2]{1.5, 2}"), 0);
 	rig.table->instance_free(a);
 	rig.table->instance_free(b);
+	rig.table->destroy(model);
+	rig_close(&rig);
+}
+
+/* A run that fails after it has written its row leaves the cache as it was: the request can be asked again. */
+static void test_repeatable(void **state)
+{
+	static const char graph[] =
+		"%0: f32[1, 1, 1, 2] = input\n%1: f32[1, 1, 1, 2] = input\n%2: i32[1] = input\n%7: i32[1] = input\n"
+		"%3: f32[1, 4, 1, 2] = state\n%4: f32[1, 4, 1, 2] = state\n"
+		"%8: f32[2, 1] = constant {1, 2}\n"
+		"%5: symbol = et_vk.select_as_symint.default(%2, 0, 0)\n"
+		"%6: f32[1, 1, 1, 2] = sdpa_with_kv_cache.default(%0, %1, %1, %3, %4, %5, 1, none, 0.0, true, none)\n"
+		"%9: f32[1, 1] = aten.embedding.default(%8, %7, -1, false, false)\nreturn %6, %9\n";
+	static const struct {
+		const char *v, *at, *row;
+		int result;
+		const char *expected;
+	} runs[] = { { "f32[1, 1, 1, 2]{1, 2}", "i64[1]{0}", "i64[1]{1}", 0, "f32[1, 1, 1, 2]{1, 2}" },
+		{ "f32[1, 1, 1, 2]{9, 9}", "i64[1]{0}", "i64[1]{2}", INFERD_DELEGATE_E_ARGUMENT, "" },
+		{ "f32[1, 1, 1, 2]{9, 9}", "i64[1]{1}", "i64[1]{7}", INFERD_DELEGATE_E_ARGUMENT, "" },
+		{ "f32[1, 1, 1, 2]{3, 4}", "i64[1]{1}", "i64[1]{0}", 0, "f32[1, 1, 1, 2]{2, 3}" },
+		{ "f32[1, 1, 1, 2]{5, 6}", "i64[1]{2}", "i64[1]{0}", 0, "f32[1, 1, 1, 2]{3, 4}" } };
+	struct inferd_delegate_instance *instance;
+	struct inferd_delegate_model *model;
+	struct inferd_delegate_model_info info;
+	struct rig rig;
+	rig_load(&rig);
+	if (!rig_open_pocl(&rig))
+		skip();
+	if (rig_init(&rig, graph, &model, &info))
+		fail_msg("%s", rig.message.text);
+	assert_true(info.flags & INFERD_DELEGATE_REPEATABLE);
+	assert_int_equal(rig.table->instance_new(model, &instance, &rig.message), 0);
+	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+		struct rig_run run = { .n = 0 };
+		rig_arg(&run, "f32[1, 1, 1, 2]{0, 0}");
+		rig_arg(&run, runs[i].v);
+		rig_arg(&run, runs[i].at);
+		rig_arg(&run, runs[i].row);
+		rig_arg(&run, "f32[1, 1, 1, 2]");
+		rig_arg(&run, "f32[1, 1]");
+		assert_int_equal(rig_execute(&rig, model, instance, &run), runs[i].result);
+		if (!runs[i].result)
+			rig_expect(&run, 4, runs[i].expected, runs[i].at);
+	}
+	rig.table->instance_free(instance);
 	rig.table->destroy(model);
 	rig_close(&rig);
 }
@@ -312,8 +376,9 @@ static void test_failing_calls(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_options), cmocka_unit_test(test_devices),
-		cmocka_unit_test(test_payloads), cmocka_unit_test(test_states), cmocka_unit_test(test_cancel),
-		cmocka_unit_test(test_threads), cmocka_unit_test(test_memory), cmocka_unit_test(test_failing_calls) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_options), cmocka_unit_test(test_environment),
+		cmocka_unit_test(test_devices), cmocka_unit_test(test_payloads), cmocka_unit_test(test_states),
+		cmocka_unit_test(test_repeatable), cmocka_unit_test(test_cancel), cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_memory), cmocka_unit_test(test_failing_calls) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,6 +80,7 @@ struct instance {
 	struct inferd_delegate_run plugin_run;
 	struct et_plugin_event *events; /* NULL: the run is not profiled */
 	uint32_t n_events;
+	uint64_t busy_ns; /* as the plug-in says */
 	struct inferd_delegate_arg args[ET_PLUGIN_MAX_ARGS];
 	struct inferd_delegate_arg *arg_pointers[ET_PLUGIN_MAX_ARGS];
 	uint32_t n_args;
@@ -110,6 +111,7 @@ struct host {
 	const struct inferd_delegate *table; /* library's */
 	void *self;                          /* what the plug-in's open returned */
 	bool is_open;
+	bool is_builder;  /* it calls build, and has no models */
 	unsigned sandbox; /* enum et_sandbox_part */
 	char cache_dir[512], path[512];
 	char *option_text;

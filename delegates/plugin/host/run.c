@@ -196,6 +196,7 @@ static void send_done(struct host *host, struct instance *instance, uint64_t id,
 	snprintf(packet.done.text, sizeof packet.done.text, "%s", text ? text : "");
 	if (instance && !result)
 		put_outputs(instance, &packet.done);
+	packet.done.busy_ns = instance ? instance->busy_ns : 0;
 	if (instance && result != INFERD_DELEGATE_UNFINISHED && !put_areas(instance, &faulted)) {
 		packet.done.result = ET_PLUGIN_RESULT_FAULT;
 		packet.done.n_outputs = 0;
@@ -309,6 +310,16 @@ static void on_event(void *self, const char *name, uint64_t ns)
 	pthread_mutex_unlock(&running_lock);
 }
 
+/* The plug-in says how long the device worked on the run, from any thread. Too late is ignored. */
+static void on_busy(void *self, uint64_t ns)
+{
+	pthread_mutex_lock(&running_lock);
+	struct instance *found = find_running(self);
+	if (found)
+		et_add_up(&found->busy_ns, ns);
+	pthread_mutex_unlock(&running_lock);
+}
+
 /* --- arguments ------------------------------------------------------------------------------------------- */
 
 /* The data of tensors without bytes. */
@@ -369,9 +380,14 @@ static bool take_args(struct instance *instance, const struct et_plugin_run *run
 		}
 	}
 	instance->plugin_run = (struct inferd_delegate_run){
-		.struct_size = sizeof instance->plugin_run, .n_args = run->n_args, .args = instance->arg_pointers
+		.struct_size = sizeof instance->plugin_run,
+		.n_args = run->n_args,
+		.args = instance->arg_pointers,
+		.priority = run->priority,
+		.busy = on_busy,
 	};
 	instance->n_events = 0;
+	instance->busy_ns = 0;
 	if (run->flags & INFERD_DELEGATE_PROFILE)
 		instance->events = calloc(ET_PLUGIN_MAX_EVENTS, sizeof *instance->events);
 	if (instance->events) {

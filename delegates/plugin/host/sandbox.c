@@ -9,6 +9,9 @@
  * The strict sandbox is for a process that runs whole programs of a client. Its code is inferd's own, so it is known
  * which calls it needs, and more is denied: see et_sandbox_enter_strict.
  *
+ * A process that compiles may be allowed its tools, see et_sandbox_enter_with_tools: PoCL, for one, has its kernels
+ * linked by ld.
+ *
  * The seccomp filter lists what is denied (EPERM), not what is allowed. inferd can't know which calls and ioctls a
  * vendor's library and its driver need, and a library that breaks on a denied call costs more than the last bit of
  * safety gains. The library may start threads but no processes: the filter checks the flags of clone. Those of
@@ -87,8 +90,12 @@ static void allow(int ruleset, const char *path, uint64_t access, uint64_t handl
 	close(fd);
 }
 
-/* @is_strict: no files at all. */
-static int restrict_files(const char *cache_dir, bool is_strict)
+enum kind { USUAL, WITH_TOOLS, STRICT };
+
+/* What a process WITH_TOOLS may execute: the linker and the program that loads it. */
+static const char *const tools[] = { "/usr/bin/ld", "/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1" };
+
+static int restrict_files(const char *cache_dir, enum kind kind)
 {
 	static const char *const devices[] = { "/dev/dri", "/dev/accel", "/dev/ethosu0", "/dev/dma_heap", "/dev/kfd",
 		"/dev/apusys", "/dev/neutron0", "/dev/adsprpc-smd", "/dev/fastrpc-cdsp", "/dev/fastrpc-cdsp-secure",
@@ -106,13 +113,17 @@ static int restrict_files(const char *cache_dir, bool is_strict)
 	int ruleset = (int)syscall(CALL_CREATE_RULESET, &attr, n_bytes, 0);
 	if (ruleset < 0)
 		return -1;
-	if (!is_strict)
-		allow(ruleset, "/", FS_EXECUTE | FS_READ_FILE | FS_READ_DIR, attr.handled_access_fs);
-	for (size_t i = 0; i < N_ITEMS(devices) && !is_strict; i++)
+	uint64_t execute = kind == WITH_TOOLS ? 0 : FS_EXECUTE; /* else the system calls are denied */
+	if (kind != STRICT)
+		allow(ruleset, "/", execute | FS_READ_FILE | FS_READ_DIR, attr.handled_access_fs);
+	for (size_t i = 0; i < N_ITEMS(tools) && kind == WITH_TOOLS; i++)
+		allow(ruleset, tools[i], FS_EXECUTE | FS_READ_FILE, attr.handled_access_fs);
+	for (size_t i = 0; i < N_ITEMS(devices) && kind != STRICT; i++)
 		allow(ruleset, devices[i], FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE | FS_IOCTL_DEV,
 			attr.handled_access_fs);
 	if (cache_dir)
-		allow(ruleset, cache_dir, attr.handled_access_fs, attr.handled_access_fs);
+		allow(ruleset, cache_dir, attr.handled_access_fs & ~(uint64_t)(kind == WITH_TOOLS ? FS_EXECUTE : 0),
+			attr.handled_access_fs);
 	int rc = (int)syscall(CALL_RESTRICT_SELF, ruleset, 0);
 	close(ruleset);
 	return rc;
@@ -135,8 +146,7 @@ static const uint32_t denied[] = {
 	SYS_listen,
 	SYS_accept,
 	SYS_accept4,
-	/* programs and other processes */
-	SYS_execve,
+	/* programs and other processes; execve and vfork are in the list after this one */
 	SYS_execveat,
 	SYS_ptrace,
 	SYS_process_vm_readv,
@@ -147,7 +157,6 @@ static const uint32_t denied[] = {
 	SYS_personality,
 #ifdef SYS_fork
 	SYS_fork,
-	SYS_vfork,
 #endif
 	424 /* pidfd_send_signal */,
 	434 /* pidfd_open */,
@@ -207,6 +216,14 @@ static const uint32_t denied[] = {
 #ifdef SYS_iopl
 	SYS_iopl,
 	SYS_ioperm,
+#endif
+};
+
+/* What starts a program. */
+static const uint32_t starting[] = {
+	SYS_execve,
+#ifdef SYS_vfork
+	SYS_vfork,
 #endif
 };
 
@@ -320,11 +337,13 @@ static uint32_t high_half_of(unsigned arg)
 	return low_half_of(arg) ^ 4;
 }
 
-static int filter_calls(bool is_strict)
+static int filter_calls(enum kind kind)
 {
 	enum { N_HEAD = 4, N_CLONE = 7, N_DENIED = N_ITEMS(denied), N_STRICT = N_ITEMS(denied_strictly) };
-	struct sock_filter code[N_HEAD + N_CLONE + 2 * (N_DENIED + N_STRICT) + 5 * N_ITEMS(protecting) + 14 +
-				8 * N_ITEMS(process_calls) + 5 * N_ITEMS(signal_commands) + 3];
+	bool is_strict = kind == STRICT;
+	struct sock_filter code[N_HEAD + N_CLONE + 2 * (N_DENIED + N_ITEMS(starting) + N_STRICT) +
+				5 * N_ITEMS(protecting) + 14 + 8 * N_ITEMS(process_calls) +
+				5 * N_ITEMS(signal_commands) + 3];
 	size_t n = 0;
 	const uint32_t number = offsetof(struct seccomp_data, nr), machine = offsetof(struct seccomp_data, arch);
 #define EMIT(...) code[n++] = (struct sock_filter)__VA_ARGS__
@@ -332,16 +351,20 @@ static int filter_calls(bool is_strict)
 	EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MACHINE, 1, 0));
 	EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
 	EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, number));
-	/* clone only for threads; the flags are the low half of the first argument */
+	/* clone only for threads, or as posix_spawn does; the flags are the low half of the first argument */
 	EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 4));
 	EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low_half_of(0)));
-	EMIT(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 0, 1));
+	EMIT(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD | (kind == WITH_TOOLS ? CLONE_VFORK : 0), 0, 1));
 	EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
 	EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
 	EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 435 /* clone3 */, 0, 1));
 	EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS));
 	for (size_t i = 0; i < N_DENIED; i++) {
 		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, denied[i], 0, 1));
+		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+	}
+	for (size_t i = 0; i < N_ITEMS(starting) && kind != WITH_TOOLS; i++) {
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, starting[i], 0, 1));
 		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
 	}
 	for (size_t i = 0; i < N_STRICT && is_strict; i++) {
@@ -407,7 +430,7 @@ static int filter_calls(bool is_strict)
 	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
 }
 #else
-static int filter_calls(bool is_strict)
+static int filter_calls(enum kind kind)
 {
 	return -1;
 }
@@ -422,30 +445,35 @@ static int set_limits(bool is_strict)
 	return setrlimit(RLIMIT_CORE, &none) < 0 || setrlimit(RLIMIT_NOFILE, &files) < 0 ? -1 : 0;
 }
 
-static unsigned enter(const char *cache_dir, bool is_strict)
+static unsigned enter(const char *cache_dir, enum kind kind)
 {
 	unsigned parts = 0;
-	if (set_limits(is_strict) == 0)
+	if (set_limits(kind == STRICT) == 0)
 		parts |= ET_SANDBOX_LIMITS;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return parts;
 	parts |= ET_SANDBOX_NO_NEW_PRIVS;
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	if (restrict_files(cache_dir, is_strict) == 0)
+	if (restrict_files(cache_dir, kind) == 0)
 		parts |= ET_SANDBOX_FILES;
-	if (filter_calls(is_strict) == 0)
+	if (filter_calls(kind) == 0)
 		parts |= ET_SANDBOX_CALLS;
 	return parts;
 }
 
 unsigned et_sandbox_enter(const char *cache_dir)
 {
-	return enter(cache_dir, false);
+	return enter(cache_dir, USUAL);
+}
+
+unsigned et_sandbox_enter_with_tools(const char *cache_dir)
+{
+	return enter(cache_dir, WITH_TOOLS);
 }
 
 unsigned et_sandbox_enter_strict(void)
 {
-	return enter(NULL, true);
+	return enter(NULL, STRICT);
 }
 
 int et_sandbox_limit_memory(uint64_t n_bytes)

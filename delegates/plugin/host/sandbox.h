@@ -16,6 +16,10 @@ enum et_sandbox_part {
  * folder that stays writable, or NULL. Returns the parts that this kernel supports and has enabled. */
 unsigned et_sandbox_enter(const char *cache_dir);
 
+/* The same for a process that compiles and has no client's data: it may start a linker, which is in the sandbox as
+ * well. With Landlock it can execute the linker and the loader of programs alone. */
+unsigned et_sandbox_enter_with_tools(const char *cache_dir);
+
 /* The same, tighter, for a process that has opened and loaded all that it needs: it can't open any file (regular file,
  * device, or kernel information), make memory files or shared memory, ask devices (ioctl), map anything as code, or
  * raise or lower a limit. It can't get memory that the limit of et_sandbox_limit_memory does not count. What was opened

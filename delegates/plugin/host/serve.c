@@ -20,10 +20,12 @@
 
 /* --- starting -------------------------------------------------------------------------------------------- */
 
+/* Take the options, and put the variables into the environment, which the plug-in's library and its drivers read. */
 static bool take_options(struct host *host, const struct et_plugin_start *start)
 {
 	size_t n_bytes = start->n_option_bytes, at = 0;
-	if (start->header.n_bytes != sizeof *start + (uint64_t)n_bytes || start->n_options > n_bytes / 2)
+	uint64_t n = (uint64_t)start->n_options + start->n_variables;
+	if (start->header.n_bytes != sizeof *start + (uint64_t)n_bytes || n > n_bytes / 2)
 		return false;
 	host->option_text = malloc(n_bytes + 1);
 	host->option_pairs = calloc(start->n_options + 1, sizeof *host->option_pairs);
@@ -32,7 +34,7 @@ static bool take_options(struct host *host, const struct et_plugin_start *start)
 		return false;
 	memcpy(host->option_text, start + 1, n_bytes);
 	host->option_text[n_bytes] = '\0';
-	for (uint32_t i = 0; i < start->n_options; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		const char *key = host->option_text + at;
 		size_t n_key = strlen(key);
 		if (at + n_key + 1 >= n_bytes)
@@ -41,6 +43,11 @@ static bool take_options(struct host *host, const struct et_plugin_start *start)
 		at += n_key + strlen(value) + 2;
 		if (at > n_bytes)
 			return false;
+		if (i >= start->n_options) {
+			if (!host->options.is_process || setenv(key, value, 1) < 0)
+				return false;
+			continue;
+		}
 		host->option_pairs[i] = (struct inferd_delegate_pair){ .struct_size = sizeof host->option_pairs[i],
 			.key = key,
 			.value = value,
@@ -68,6 +75,8 @@ static void list_devices(struct host *host, struct et_plugin_started *started)
 			.memory_bytes = from.memory_bytes };
 		memcpy(to->name, from.name, sizeof to->name - 1);
 		memcpy(to->id, from.id, sizeof to->id - 1);
+		memcpy(to->driver, from.driver, sizeof to->driver - 1);
+		memcpy(to->features, from.features, sizeof to->features - 1);
 		n_in_flight += to->max_in_flight < 16 ? to->max_in_flight : 16;
 	}
 	host->n_threads = host->table->flags & INFERD_DELEGATE_ONE_THREAD ? 1 : n_in_flight + 2;
@@ -90,6 +99,7 @@ static bool enter_sandbox(struct host *host, const struct et_plugin_start *start
 {
 	if (!host->options.is_process)
 		return true;
+	host->is_builder = start->flags & ET_PLUGIN_BUILDS;
 #ifndef INF_SANITIZED /* a sanitizer takes memory and opens files as it likes */
 	int rc = start->memory_limit ? et_sandbox_limit_memory(start->memory_limit) : 0;
 	if (rc < 0) {
@@ -103,8 +113,21 @@ static bool enter_sandbox(struct host *host, const struct et_plugin_start *start
 		return true;
 	}
 #endif
-	host->sandbox = et_sandbox_enter(start->has_cache ? host->cache_dir : NULL);
+	const char *cache_dir = start->has_cache ? host->cache_dir : NULL;
+	host->sandbox = host->is_builder && (start->flags & ET_PLUGIN_BUILD_TOOLS)
+				? et_sandbox_enter_with_tools(cache_dir)
+				: et_sandbox_enter(cache_dir);
 	return true;
+}
+
+static void build(struct host *host, struct et_plugin_started *started)
+{
+	struct inferd_delegate_message message = { .struct_size = sizeof message };
+	started->result = INFERD_DELEGATE_E_UNSUPPORTED;
+	if (host->table->build)
+		started->result = (uint32_t)host->table->build(host->self, &message);
+	message.text[sizeof message.text - 1] = '\0';
+	snprintf(started->text, sizeof started->text, "%s", message.text);
 }
 
 static void on_start(struct host *host, const struct et_plugin_start *start, struct et_plugin_started *started)
@@ -142,13 +165,19 @@ static void on_start(struct host *host, const struct et_plugin_start *start, str
 		.log = et_hosted_log,
 		.alloc = host_alloc,
 		.free = host_free,
-		.flags = host->options.table ? INFERD_DELEGATE_HAS_WORKER_THREADS : 0 };
+		.flags = host->options.table                             ? INFERD_DELEGATE_HAS_WORKER_THREADS
+			 : host->options.is_process && !host->is_builder ? INFERD_DELEGATE_BUILDS_APART
+									 : 0 };
 	started->result = (uint32_t)table->open(&host->plugin_host, &host->self, &message);
 	message.text[sizeof message.text - 1] = '\0';
 	snprintf(started->text, sizeof started->text, "%s", message.text);
 	if (started->result)
 		return;
 	host->is_open = true;
+	if (host->is_builder) {
+		build(host, started);
+		return;
+	}
 	started->flags = (table->cancel ? ET_PLUGIN_HAS_CANCEL : 0) | (table->submit ? ET_PLUGIN_HAS_SUBMIT : 0) |
 			 (table->instance_reset ? ET_PLUGIN_HAS_RESET : 0) | (table->stats ? ET_PLUGIN_HAS_STATS : 0) |
 			 (table->instance_new ? ET_PLUGIN_HAS_INSTANCES : 0);
@@ -353,7 +382,7 @@ static bool start(struct host *host)
 	}
 	started.header.id = message->header.id;
 	on_start(host, message, &started);
-	return et_plugin_send(host->options.calls, &started, -1, 1) == 0 && host->is_open;
+	return et_plugin_send(host->options.calls, &started, -1, 1) == 0 && host->is_open && !host->is_builder;
 }
 
 static void free_all(struct host *host)

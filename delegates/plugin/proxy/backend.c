@@ -26,31 +26,47 @@
 
 /* --- starting --------------------------------------------------------------------------------------- */
 
-static struct et_plugin_start *make_start(const struct et_plugin_config *config, uint64_t memory_limit)
+static size_t n_text_bytes(const struct et_plugin_option *options, uint32_t n)
 {
-	size_t n_bytes = sizeof(struct et_plugin_start);
-	for (uint32_t i = 0; i < config->n_options; i++)
-		n_bytes += strlen(config->options[i].key) + strlen(config->options[i].value) + 2;
-	if (n_bytes > ET_PLUGIN_MAX_PACKET)
-		return NULL;
-	struct et_plugin_start *start = calloc(1, n_bytes);
+	size_t n_bytes = 0;
+	for (uint32_t i = 0; i < n; i++)
+		n_bytes += strlen(options[i].key) + strlen(options[i].value) + 2;
+	return n_bytes;
+}
+
+static char *put_text(char *at, const struct et_plugin_option *options, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		size_t n_key = strlen(options[i].key) + 1, n_value = strlen(options[i].value) + 1;
+		memcpy(at, options[i].key, n_key);
+		memcpy(at + n_key, options[i].value, n_value);
+		at += n_key + n_value;
+	}
+	return at;
+}
+
+struct et_plugin_start *et_plugin_make_start(const struct et_backend *b, uint32_t flags, uint64_t memory_limit)
+{
+	const struct et_plugin_config *config = &b->config;
+	const char *cache_dir = config->cache_dir ? config->cache_dir : b->private_cache;
+	size_t n_options = n_text_bytes(config->options, config->n_options) +
+			   n_text_bytes(config->variables, config->n_variables),
+	       n_bytes = sizeof(struct et_plugin_start) + n_options;
+	struct et_plugin_start *start = n_bytes > ET_PLUGIN_MAX_PACKET ? NULL : calloc(1, n_bytes);
 	if (!start)
 		return NULL;
 	start->header = (struct et_plugin_header){ ET_PLUGIN_START, (uint32_t)n_bytes, 0 };
 	start->wire = ET_PLUGIN_WIRE;
 	start->n_options = config->n_options;
-	start->n_option_bytes = (uint32_t)(n_bytes - sizeof *start);
-	start->has_cache = config->cache_dir != NULL;
+	start->n_variables = config->n_variables;
+	start->n_option_bytes = (uint32_t)n_options;
+	start->has_cache = cache_dir[0] != '\0';
+	start->flags = flags;
 	start->memory_limit = memory_limit;
 	snprintf(start->path, sizeof start->path, "%s", config->path);
-	snprintf(start->cache_dir, sizeof start->cache_dir, "%s", config->cache_dir ? config->cache_dir : "");
-	char *at = (char *)(start + 1);
-	for (uint32_t i = 0; i < config->n_options; i++) {
-		size_t n_key = strlen(config->options[i].key) + 1, n_value = strlen(config->options[i].value) + 1;
-		memcpy(at, config->options[i].key, n_key);
-		memcpy(at + n_key, config->options[i].value, n_value);
-		at += n_key + n_value;
-	}
+	snprintf(start->cache_dir, sizeof start->cache_dir, "%s", cache_dir);
+	put_text(put_text((char *)(start + 1), config->options, config->n_options), config->variables,
+		config->n_variables);
 	return start;
 }
 
@@ -81,7 +97,10 @@ static void enter_cgroup(struct et_backend *b, pid_t pid)
 static enum et_status start_host(struct et_backend *b, struct et_plugin_started *started, struct et_diag *diag)
 {
 	struct et_plugin_process process;
-	struct et_plugin_start *start = make_start(&b->config,
+	int rc = et_plugin_make_private_cache(b);
+	if (rc < 0)
+		return et_fail(diag, ET_E_NOT_FOUND, "a private cache folder can't be made: %s", strerror(-rc));
+	struct et_plugin_start *start = et_plugin_make_start(b, 0,
 		atomic_load_explicit(&b->memory_limit, memory_order_relaxed));
 	if (!start)
 		return et_fail(diag, ET_E_INVALID_ARGUMENT,
@@ -91,7 +110,7 @@ static enum et_status start_host(struct et_backend *b, struct et_plugin_started 
 		free(start);
 		return status;
 	}
-	int rc = et_plugin_process_start(&process, &b->config);
+	rc = et_plugin_process_start(&process, &b->config);
 	if (rc < 0) {
 		et_plugin_tenant_ended(b);
 		free(start);
@@ -268,6 +287,7 @@ static void backend_free(struct et_backend *b)
 		return;
 	if (b->wake >= 0)
 		close(b->wake);
+	et_plugin_remove_private_cache(b);
 	free(b->backlog);
 	free(b->cgroup);
 	free(b->shared);
@@ -306,6 +326,7 @@ void et_plugin_backend_end(struct et_backend *b)
 	pthread_join(b->watcher, NULL);
 	pthread_mutex_destroy(&b->lock);
 	pthread_mutex_destroy(&b->starting);
+	pthread_mutex_destroy(&b->building);
 	pthread_mutex_destroy(&b->shared_lock);
 	pthread_mutex_destroy(&b->tenants_lock);
 	pthread_cond_destroy(&b->changed);
@@ -321,16 +342,21 @@ static char *copy(char **at, const char *text)
 	return to;
 }
 
+static void copy_options(char **at, struct et_plugin_option *to, const struct et_plugin_option *from, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		to[i] = (struct et_plugin_option){ copy(at, from[i].key), copy(at, from[i].value) };
+}
+
 static bool copy_config(struct et_backend *b, const struct et_plugin_config *from)
 {
 	const char *host = from->host_path ? from->host_path : INF_DELEGATE_HOST;
 	const char *path = from->path ? from->path : "";
 	size_t n = strlen(path) + strlen(host) + 2 + (from->name ? strlen(from->name) + 1 : 0) +
-		   (from->cache_dir ? strlen(from->cache_dir) + 1 : 0);
-	for (uint32_t i = 0; i < from->n_options; i++)
-		n += strlen(from->options[i].key) + strlen(from->options[i].value) + 2;
+		   (from->cache_dir ? strlen(from->cache_dir) + 1 : 0) + n_text_bytes(from->options, from->n_options) +
+		   n_text_bytes(from->variables, from->n_variables);
 	char *at = b->strings = malloc(n);
-	b->options = calloc(from->n_options + 1, sizeof *b->options);
+	b->options = calloc((size_t)from->n_options + from->n_variables + 1, sizeof *b->options);
 	if (!at || !b->options)
 		return false;
 	b->config = *from;
@@ -338,11 +364,10 @@ static bool copy_config(struct et_backend *b, const struct et_plugin_config *fro
 	b->config.host_path = copy(&at, host);
 	b->config.name = from->name ? copy(&at, from->name) : NULL;
 	b->config.cache_dir = from->cache_dir ? copy(&at, from->cache_dir) : NULL;
-	for (uint32_t i = 0; i < from->n_options; i++) {
-		b->options[i].key = copy(&at, from->options[i].key);
-		b->options[i].value = copy(&at, from->options[i].value);
-	}
+	copy_options(&at, b->options, from->options, from->n_options);
+	copy_options(&at, b->options + from->n_options, from->variables, from->n_variables);
 	b->config.options = b->options;
+	b->config.variables = b->options + from->n_options;
 	return true;
 }
 
@@ -351,12 +376,22 @@ static uint32_t n_devices(const struct et_backend *b)
 	return b->facts.n_devices;
 }
 
+static void copy_printable(char *to, const char *from, size_t room)
+{
+	size_t n = strnlen(from, room - 1);
+	for (size_t i = 0; i < n; i++)
+		to[i] = from[i] < ' ' || from[i] > '~' ? '?' : from[i];
+	to[n] = '\0';
+}
+
 static void device(const struct et_backend *b, uint32_t index, struct et_device *ret_device)
 {
 	const struct et_plugin_device *from = &b->facts.devices[index];
 	ret_device->kind = et_convert_kind(from->kind);
 	memcpy(ret_device->name, from->name, sizeof ret_device->name);
 	ret_device->name[sizeof ret_device->name - 1] = '\0';
+	copy_printable(ret_device->driver, from->driver, sizeof ret_device->driver);
+	copy_printable(ret_device->features, from->features, sizeof ret_device->features);
 	ret_device->memory_bytes = from->memory_bytes;
 	ret_device->max_in_flight = from->max_in_flight;
 	ret_device->n_threads = 0;
@@ -423,6 +458,7 @@ struct et_backend *et_plugin_backend_new(const struct et_plugin_config *config, 
 	pthread_mutex_init(&b->shared_lock, NULL);
 	pthread_mutex_init(&b->tenants_lock, NULL);
 	pthread_mutex_init(&b->starting, NULL);
+	pthread_mutex_init(&b->building, NULL);
 	pthread_cond_init(&b->changed, NULL);
 	sigset_t all, before;
 	sigfillset(&all);

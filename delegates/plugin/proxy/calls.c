@@ -345,6 +345,18 @@ static struct et_plugin_call *find_call(struct et_backend *b, const struct et_pl
 	return NULL;
 }
 
+/* Called under the lock: of the runs that wait, the one of the highest priority that has waited longest. */
+static struct et_plugin_call *first_waiting(const struct et_backend *b)
+{
+	struct et_plugin_call *first = ET_CONTAINER_OF(b->waiting.next, struct et_plugin_call, node);
+	for (struct et_list_node *node = b->waiting.next->next; node != &b->waiting; node = node->next) {
+		struct et_plugin_call *call = ET_CONTAINER_OF(node, struct et_plugin_call, node);
+		if (et_plugin_instance_packet(call->run)->priority > et_plugin_instance_packet(first->run)->priority)
+			first = call;
+	}
+	return first;
+}
+
 /* Handle one packet. False: it answers no call. */
 static bool on_packet(struct et_backend *b, const struct et_plugin_header *header)
 {
@@ -359,7 +371,7 @@ static bool on_packet(struct et_backend *b, const struct et_plugin_header *heade
 	b->n_in_flight -= call->run != NULL;
 	et_plugin_stop_giving_way(b, call);
 	if (call->run && !et_list_is_empty(&b->waiting) && b->n_in_flight < b->max_in_flight) {
-		struct et_plugin_call *next = ET_CONTAINER_OF(b->waiting.next, struct et_plugin_call, node);
+		struct et_plugin_call *next = first_waiting(b);
 		et_list_remove(&next->node);
 		b->n_waiting--;
 		send_run(b, next);

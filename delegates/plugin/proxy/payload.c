@@ -220,21 +220,37 @@ static void destroy_in_host(struct et_backend *b, uint64_t generation, uint64_t 
 		et_plugin_release_payload_fd(b, generation);
 }
 
+static enum et_status ask_init(struct et_model *model, uint64_t generation, struct et_plugin_init *init,
+	struct et_plugin_answer *answer, struct et_diag *diag)
+{
+	struct et_backend *b = model->backend;
+	return model->files
+		       ? et_plugin_ask_with_files(b, generation, init, model->fd, answer, sizeof *answer, model->files,
+				 diag)
+		       : et_plugin_ask(b, generation, init, model->fd, answer, sizeof *answer, model->program, diag);
+}
+
 /* Called with its lock. */
 static enum et_status load(struct et_model *model, uint64_t generation, struct et_diag *diag)
 {
 	struct et_backend *b = model->backend;
 	struct et_plugin_answer answer;
 	struct et_plugin_init init = model->init_packet;
+	struct et_diag build_diag = { "" };
 	init.model = et_plugin_new_handle(b);
 	enum et_status status = et_plugin_reserve_payload_fd(b, generation, diag);
 	if (status)
 		return status;
-	status = model->files
-			 ? et_plugin_ask_with_files(b, generation, &init, model->fd, &answer, sizeof answer,
-				   model->files, diag)
-			 : et_plugin_ask(b, generation, &init, model->fd, &answer, sizeof answer, model->program, diag);
-	if (!status) {
+	status = ask_init(model, generation, &init, &answer, diag);
+	/* What other models' inits have noted may fail to build; so INIT is asked again in any case. */
+	if (!status && answer.result == INFERD_DELEGATE_TO_BUILD) {
+		et_plugin_build(b, &build_diag);
+		status = ask_init(model, generation, &init, &answer, diag);
+	}
+	if (!status && answer.result == INFERD_DELEGATE_TO_BUILD) {
+		status = et_fail(diag, ET_E_NOT_SUPPORTED, "%s",
+			build_diag.text[0] ? build_diag.text : "what was compiled for it can't be used");
+	} else if (!status) {
 		answer.text[sizeof answer.text - 1] = '\0';
 		status = et_plugin_status(answer.result, answer.text, diag);
 	}

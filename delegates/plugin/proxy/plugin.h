@@ -37,7 +37,7 @@ struct et_plugin_config {
 	const char *name;      /* the name in the configuration; NULL: the plug-in's own name */
 	const char *path;      /* of the shared object */
 	const char *host_path; /* of inferd-delegate-host; NULL: where it was installed */
-	const char *cache_dir; /* NULL: none */
+	const char *cache_dir; /* NULL: a process gets a private one, which goes when the backend or the tenant does */
 	enum et_plugin_isolation isolation;
 	uint64_t run_timeout_ns;    /* 0: 30 s */
 	uint64_t load_timeout_ns;   /* for every call but runs; 0: 120 s */
@@ -46,6 +46,9 @@ struct et_plugin_config {
 	uint64_t crash_window_ns;   /* 0: 60 s */
 	const struct et_plugin_option *options;
 	uint32_t n_options;
+	const struct et_plugin_option *variables; /* of the environment of the process */
+	uint32_t n_variables;
+	bool has_build_tools; /* the process that compiles may start a linker */
 	enum et_plugin_tenancy tenancy;
 	uint32_t max_tenants; /* tenants that may have a process at the same time; 0: 8 */
 	uint64_t idle_ns;     /* how long a tenant's process stays when nothing uses it; 0: 10 s */

@@ -89,8 +89,8 @@ enum et_plugin_phase { ET_PLUGIN_DOWN, ET_PLUGIN_UP };
 struct et_backend {
 	struct et_delegate_ops ops; /* et_plugin_ops with this plug-in's names */
 	struct et_plugin_config config;
-	char *strings; /* what @config points to */
-	struct et_plugin_option *options;
+	char *strings;                    /* what @config points to */
+	struct et_plugin_option *options; /* then the variables */
 	const struct et_log *log;
 	struct et_plugin_started facts; /* what the first host said of the plug-in; a later one must say the same */
 
@@ -108,7 +108,9 @@ struct et_backend {
 	_Atomic(uint32_t) n_hosts;                                 /* tenants with a process */
 	_Atomic(uint64_t) thread_sets[ET_PLUGIN_MAX_THREADS / 64]; /* a bit for each number that is taken */
 
+	pthread_mutex_t building; /* held while a process compiles */
 	pthread_mutex_t starting; /* held while a host is started; taken before @lock */
+	char private_cache[64];   /* the folder of a host without a configured one; empty: there is none */
 	pthread_mutex_t lock;     /* guards what follows */
 	pthread_cond_t changed;   /* phase, process, answering, is_receiving while is_ending */
 	enum et_plugin_phase phase;
@@ -229,8 +231,27 @@ void et_plugin_process_left(struct et_backend *backend);
 
 void *et_plugin_watch(void *backend);
 
+/* Handle a LOG packet. */
+void et_plugin_lines_take(struct et_plugin_lines *lines, const struct et_plugin_log *log);
+
+/* --- build.c: a process that compiles ------------------------------------------------------------------ */
+
+/* Have the plug-in compile, in a process of its own, what inits have noted in the cache folder, and wait until that has
+ * ended. Any thread; one process at a time. ET_E_INTERNAL, or what build answers, with the reason in @diag. */
+enum et_status et_plugin_build(struct et_backend *backend, struct et_diag *diag);
+
+/* --- private_cache.c ----------------------------------------------------------------------------------- */
+
+/* Make the private cache folder, if the backend's process needs one and has none. 0 or negative errno. */
+int et_plugin_make_private_cache(struct et_backend *backend);
+/* Remove it with all that is in it. No process uses it. */
+void et_plugin_remove_private_cache(struct et_backend *backend);
+
 /* --- backend.c -------------------------------------------------------------------------------------- */
 
+/* The START packet of a process of @backend, which may have @memory_limit bytes of private memory (0: any number);
+ * heap memory. NULL: the options are too long, or there is no memory. */
+struct et_plugin_start *et_plugin_make_start(const struct et_backend *backend, uint32_t flags, uint64_t memory_limit);
 /* Functions of struct et_delegate_ops. */
 enum et_status et_plugin_health(struct et_backend *backend, struct et_diag *diag);
 enum et_status et_plugin_restart(struct et_backend *backend, struct et_diag *diag);

@@ -63,7 +63,7 @@ struct et_instance {
 	struct et_plugin_call call;
 	struct et_evalue *const *args;
 	struct et_completion completion; /* done is NULL: et_plugin_run_and_wait reads status and diag */
-	uint64_t n_copied;
+	uint64_t n_copied, busy_ns;
 	struct et_plugin_event *events; /* NULL: the run is not profiled */
 	uint32_t n_events;
 	enum et_status status;
@@ -481,7 +481,7 @@ static enum et_status prepare(struct et_instance *instance, struct et_evalue *co
 	enum et_status status = ensure_in_host(instance, ret_generation, diag);
 	if (status)
 		return status;
-	instance->n_copied = 0;
+	instance->n_copied = instance->busy_ns = 0;
 	instance->n_events = 0;
 	bool must_grow = find_places(instance, args, n_inputs), is_staged = false;
 	for (uint32_t i = 0; i < instance->n_args; i++)
@@ -543,6 +543,7 @@ static enum et_status enqueue(struct et_instance *instance, struct et_evalue *co
 	if (status)
 		return status;
 	instance->completion = *completion;
+	instance->packet->priority = completion->priority;
 	instance->has_state = true;
 	instance->is_unfinished = false;
 	status = et_plugin_start_run(instance->backend, generation, instance, completion->will_wait, diag);
@@ -609,6 +610,11 @@ static void wait_for_run(struct et_instance *instance, uint64_t cancel_ns)
 static uint64_t copied_bytes(const struct et_instance *instance)
 {
 	return instance->n_copied;
+}
+
+static uint64_t busy_ns(const struct et_instance *instance)
+{
+	return instance->busy_ns;
 }
 
 /* --- the end of a run ------------------------------------------------------------------------------- */
@@ -678,6 +684,7 @@ void et_plugin_run_ended(struct et_instance *instance, const struct et_plugin_do
 			status = take_outputs(instance, done, &diag);
 		if (!status && instance->events)
 			take_events(instance, done);
+		instance->busy_ns = done->busy_ns;
 		et_plugin_note_run(instance->backend, instance->n_copied, done->result == INFERD_DELEGATE_E_LOST);
 	}
 	instance->is_unfinished = status == ET_UNFINISHED;
@@ -714,6 +721,7 @@ const struct et_delegate_ops et_plugin_ops = {
 	.release_memory = et_plugin_release_memory,
 	.profile = profile,
 	.copied_bytes = copied_bytes,
+	.busy_ns = busy_ns,
 	.probe = et_plugin_probe_payload,
 	.health = et_plugin_health,
 	.restart = et_plugin_restart,

@@ -365,11 +365,20 @@ int et_spawner_spawn(pid_t *ret_pid, int *ret_pidfd, const char *name, const cha
 	return rc;
 }
 
+/* Kill the process group that the process leads: what a library has started ends with it. The group has this number as
+ * long as the process was not reaped, which a signal 0 finds out. */
+static void kill_group(pid_t pid, int pidfd)
+{
+	if (pidfd < 0 || syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) == 0)
+		kill(-pid, SIGKILL);
+}
+
 bool et_spawner_end(pid_t pid, int pidfd, int *ret_status)
 {
 	const struct request request = { .kind = WAIT, .pid = pid };
 	struct pollfd end = { .fd = pidfd, .events = POLLIN };
 	struct answer answer = { .rc = -ECHILD };
+	kill_group(pid, pidfd);
 	if (pidfd >= 0)
 		syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
 	else

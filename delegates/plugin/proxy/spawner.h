@@ -22,8 +22,8 @@ _Noreturn void et_spawner_run(void);
  * the next one has to wait. *@ret_pidfd is the caller's; it may be -1. Any thread. 0 or negative errno. */
 int et_spawner_spawn(pid_t *ret_pid, int *ret_pidfd, const char *name, const char *path, int calls, int asks,
 	int output);
-/* Kill a process of et_spawner_spawn, and wait for its end. False: its wait status is not known, since the spawner that
- * started it has ended. @pidfd stays the caller's. Any thread. */
+/* Kill a process of et_spawner_spawn with its process group, and wait for its end. False: its wait status is not known,
+ * since the spawner that started it has ended. @pidfd stays the caller's. Any thread. */
 bool et_spawner_end(pid_t pid, int pidfd, int *ret_status);
 
 #endif

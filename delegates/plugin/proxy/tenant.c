@@ -7,9 +7,10 @@
  * program there for a while. Such a host belongs to a backend of its own, whose parent is the configured backend.
  * Its crashes, its pauses and its shared memory are its own; parent and tenants share the device's queue.
  *
- * What must always be true: a tenant's host is given only memory that the tenant's own runs use, and no cache
- * folder, which others would read. Its crashes count for no other tenant, nor for the parent. It never fails for
- * good, since no administrator would notice and restart it: max_crashes cost a pause of crash_window.
+ * What must always be true: a tenant's host is given only memory that the tenant's own runs use, and a cache folder of
+ * its own, which no other process reads and which goes when the tenant's last program does. Its crashes count for no
+ * other tenant, nor for the parent. It never fails for good, since no administrator would notice and restart it:
+ * max_crashes cost a pause of crash_window.
  *
  * Models and kernels that use a tenant's backend hold it (n_users). A backend without users keeps its crash
  * history, so that a tenant can't clear it by coming back, until its slot is needed for another tenant. */

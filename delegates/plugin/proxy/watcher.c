@@ -40,6 +40,14 @@ static bool read_output(struct et_backend *b, int output)
 	return true;
 }
 
+void et_plugin_lines_take(struct et_plugin_lines *lines, const struct et_plugin_log *log)
+{
+	char prefix[4] = { '<', (char)('0' + log->level % 10), '>', 0 };
+	et_plugin_lines_add(lines, prefix, 3);
+	et_plugin_lines_add(lines, log->text, strnlen(log->text, sizeof log->text));
+	et_plugin_lines_add(lines, "\n", 1);
+}
+
 /* --- what the host asks ------------------------------------------------------------------------------ */
 
 /* The program or the files of call @id; false: there are none. The call does not return before end_answering, though
@@ -140,11 +148,7 @@ static bool read_asks(struct et_backend *b)
 		if (header->type == ET_PLUGIN_NAMED && header->n_bytes == sizeof(struct et_plugin_named)) {
 			answer_named(b, (const struct et_plugin_named *)b->asks_packet);
 		} else if (header->type == ET_PLUGIN_LOG && header->n_bytes == sizeof(struct et_plugin_log)) {
-			const struct et_plugin_log *log = (const struct et_plugin_log *)b->asks_packet;
-			char prefix[4] = { '<', (char)('0' + log->level % 10), '>', 0 };
-			et_plugin_lines_add(&b->lines, prefix, 3);
-			et_plugin_lines_add(&b->lines, log->text, strnlen(log->text, sizeof log->text));
-			et_plugin_lines_add(&b->lines, "\n", 1);
+			et_plugin_lines_take(&b->lines, (const struct et_plugin_log *)b->asks_packet);
 		} else {
 			return false;
 		}
@@ -178,6 +182,8 @@ static void end_host(struct et_backend *b, const char *why)
 	if (b->parent && b->parent->cgroup)
 		et_plugin_cgroup_remove(b->parent->cgroup, b->tenant - 1);
 	et_plugin_tenant_ended(b);
+	if (is_retiring) /* a tenant without programs: nothing is loaded, so nothing is built */
+		et_plugin_remove_private_cache(b);
 	pthread_mutex_lock(&b->lock);
 	b->process = process;
 	snprintf(reason, sizeof reason, "the host process of backend '%.40s' %.60s%s%.100s%s", b->ops.name,
