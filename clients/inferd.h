@@ -105,6 +105,11 @@ struct inferd_open_options {
 	 * inferd_get_fd, inferd_dispatch, inferd_wait and inferd_close may be called. */
 	inferd_opened_fn opened;
 	void *userdata;
+	/* A signal has interrupted a call of this connection that blocks, so that the handlers of a language's run
+	 * time can run. True: the call ends as if its timeout had passed. It is called on the call's thread with
+	 * @userdata, now and then also without a signal, and must not use the connection. A signal that comes just
+	 * before the call sleeps is not noticed. NULL: signals end no call. */
+	bool (*interrupted)(void *userdata);
 };
 /* The same as inferd_open, with options. */
 INFERD_API int inferd_open_with(struct inferd **ret, const struct inferd_open_options *options);

@@ -373,14 +373,13 @@ static int receive(struct inf_channel *channel, int flags, void *packet, size_t 
 	ssize_t n;
 	/* A peer that hung up before it had read everything is reported as a reset, once; the packets that it sent
 	 * follow. */
-	bool may_reset = true, is_again;
-	do {
+	n = recvmsg(channel->fd, &message, flags | MSG_CMSG_CLOEXEC);
+	if (n < 0 && errno == ECONNRESET)
 		n = recvmsg(channel->fd, &message, flags | MSG_CMSG_CLOEXEC);
-		is_again = n < 0 && (errno == EINTR || (errno == ECONNRESET && may_reset));
-		may_reset = may_reset && !(is_again && errno == ECONNRESET);
-	} while (is_again);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return INF_CHANNEL_AGAIN;
 	if (n < 0)
-		return errno == EAGAIN ? INF_CHANNEL_AGAIN : errno == ECONNRESET ? INF_CHANNEL_E_CLOSED : -errno;
+		return errno == ECONNRESET ? INF_CHANNEL_E_CLOSED : -errno;
 	*ret_n_bytes = (size_t)n;
 	*ret_n_fds = take_fds(&message, fds);
 	if (n == 0)

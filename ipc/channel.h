@@ -97,8 +97,8 @@ int inf_channel_receive_all(struct inf_channel *channel, void *packet, size_t ma
  * inf_channel_receive will report an error); negative errno. */
 int inf_channel_peek(struct inf_channel *channel, bool *ret_has_fds);
 /* The same as inf_channel_receive, but sleep until a packet comes: one system call instead of poll and receive. Only
- * if the descriptor is blocking (inf_channel_connect makes it so; otherwise AGAIN is possible) and the queue is
- * empty. */
+ * if the descriptor is blocking (inf_channel_connect makes it so) and the queue is empty. AGAIN: a signal came, or the
+ * descriptor is not blocking. */
 int inf_channel_wait(struct inf_channel *channel, void *packet, size_t max, size_t *ret_n_bytes,
 	int fds[static INF_MAX_PACKET_FDS], size_t *ret_n_fds);
 

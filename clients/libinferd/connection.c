@@ -191,6 +191,7 @@ static int take_options(struct inferd *d, const struct inferd_open_options *give
 	d->weight = options.weight;
 	d->reconnect_ms = options.reconnect_ms;
 	d->opened = options.opened;
+	d->interrupted = options.interrupted;
 	d->userdata = options.userdata;
 	*ret_timeout_us = options.timeout_us;
 	return 0;

@@ -91,6 +91,7 @@ struct inferd {
 	uint32_t weight, reconnect_ms;
 	struct inf_lib_op opening;
 	inferd_opened_fn opened;
+	bool (*interrupted)(void *userdata);
 	void *userdata;
 
 	/* connecting again (reconnect.c) */

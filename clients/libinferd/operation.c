@@ -63,15 +63,6 @@ void inf_lib_op_drop(struct inferd *d, struct inf_lib_op *op)
 	op->state = INF_LIB_IDLE;
 }
 
-int inf_lib_op_wait(struct inferd *d, struct inf_lib_op *op)
-{
-	while (op->state == INF_LIB_RUNNING) /* a lost connection ends it too */
-		inf_lib_wait(d);
-	op->state = INF_LIB_IDLE;
-	inf_lib_settle(d);
-	return op->status ? inf_lib_fail(d, -op->status, "%s", op->error) : 0;
-}
-
 /* ---- time ---- */
 
 /* The time at which the library ends @op by itself. */
@@ -124,6 +115,18 @@ static void expire(struct inferd *d, struct inf_lib_op *op)
 	default:
 		inf_lib_op_end(d, op, -INFERD_MISSED_DEADLINE, "the daemon did not answer within the call's timeout");
 	}
+}
+
+int inf_lib_op_wait(struct inferd *d, struct inf_lib_op *op)
+{
+	while (op->state == INF_LIB_RUNNING) { /* a lost connection ends it too */
+		inf_lib_wait(d);
+		if (op->state == INF_LIB_RUNNING && d->interrupted && d->interrupted(d->userdata))
+			expire(d, op);
+	}
+	op->state = INF_LIB_IDLE;
+	inf_lib_settle(d);
+	return op->status ? inf_lib_fail(d, -op->status, "%s", op->error) : 0;
 }
 
 void inf_lib_tick(struct inferd *d)

@@ -6,8 +6,10 @@
 #include "runtime/platform/platform.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 enum { SHORT_US = 30 * 1000, PATIENCE_NS = 1000 * 1000 * 1000 }; /* only a call that hangs takes longer */
@@ -99,6 +101,38 @@ static void a_request_ends_though_the_daemon_is_stopped(void **state)
 	assert_int_equal(inferd_infer(b, NULL), 0);
 	assert_doubled(b, 7);
 	assert_int_equal(fake.n_infers, 3);
+}
+
+static void on_signal(int number)
+{
+}
+
+static bool on_interrupted(void *userdata)
+{
+	return ++*(int *)userdata == 3;
+}
+
+/* The third of many signals ends the call, and the binding takes the next request. */
+static void a_signal_ends_a_call(void **state)
+{
+	int n = 0;
+	struct sigaction action = { .sa_handler = on_signal }, before;
+	struct itimerval often = { { 0, 2000 }, { 0, 2000 } }, never = { 0 };
+	struct inferd_open_options options = { .interrupted = on_interrupted, .userdata = &n };
+	assert_int_equal(fake_connect(options), 0);
+	struct inferd_binding *b = bind_model("double");
+	sigaction(SIGALRM, &action, &before);
+	fake.is_stopped = true;
+	n = 0; /* it may be asked without a signal, too */
+	setitimer(ITIMER_REAL, &often, NULL);
+	assert_int_equal(inferd_infer(b, NULL), -INFERD_MISSED_DEADLINE);
+	assert_int_equal(n, 3);
+	fake.is_stopped = false;
+	fill(b, 7);
+	assert_int_equal(inferd_infer(b, NULL), 0); /* signals that end nothing */
+	assert_doubled(b, 7);
+	setitimer(ITIMER_REAL, &never, NULL);
+	sigaction(SIGALRM, &before, NULL);
 }
 
 static void a_callback_comes_once(void **state)
@@ -375,6 +409,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fake_set_up, fake_tear_down)
 	const struct CMUnitTest tests[] = {
 		TEST(a_request_ends_though_the_daemon_is_stopped),
+		TEST(a_signal_ends_a_call),
 		TEST(a_callback_comes_once),
 		TEST(a_state_that_advanced_unseen_is_lost),
 		TEST(a_second_miss_leaves_the_first_one_be),

@@ -39,6 +39,8 @@ WANTED = {
     "the tool's man page": "**/man1/inferctl.1*",
     "the page of the plug-ins' tool": "**/man1/inferd-delegate-check.1*",
 }
+# Where it was built: without the headers of Python it is not.
+PYTHON = {"the Python package": "**/inferd/__init__.py", "its types": "**/inferd/_inferd.pyi"}
 HEADERS = {"inferd.h", "inferd-delegate.h"}
 
 CLIENT = """
@@ -62,7 +64,10 @@ def main():
     with tempfile.TemporaryDirectory() as destination:
         install(build, destination)
         found = {}
-        for what, pattern in WANTED.items():
+        wanted = WANTED
+        if glob.glob(os.path.join(build, "clients/python/inferd/_inferd*.so")):
+            wanted = {**WANTED, **PYTHON}
+        for what, pattern in wanted.items():
             hits = [p for p in glob.glob(os.path.join(destination, pattern), recursive=True)
                     if not os.path.isdir(p)]
             found[what] = hits

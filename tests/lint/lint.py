@@ -95,6 +95,8 @@ MAY_INCLUDE = {
     "clients/inferctl": CORE + PLATFORM + ["runtime/kernels", "runtime/profile", "delegates", "delegates/direct", "delegates/graph",
                                            "delegates/plugin/proxy", "ipc", "config", "clients"],
     "clients/inferctl/deploy": PLATFORM + ["runtime/program", "ipc", "config", "clients/inferctl"],
+    # the Python package, over inferd.h as any application
+    "clients/python": ["clients"],
     "clients/examples": [],  # <inferd.h>, as an application sees it
     "tests": ["*"],
     "tools": CORE + PLATFORM,
@@ -117,6 +119,7 @@ LIBRARIES = [
     (r"jansson\.h", ["clients/"]),
     (r"nettle/.*", ["runtime/platform/"]),
     (r"gd\.h", ["clients/examples/"]),
+    (r"Python\.h|pythread\.h|structmember\.h", ["clients/python/"]),
     (r"dlfcn\.h", ["delegates/", "tests/"]),
     # A lock: where two threads meet. The daemon's queues, a channel that a worker and the loop
     # both send on, a client library that several threads call, delegates' own, what the host keeps for them.
