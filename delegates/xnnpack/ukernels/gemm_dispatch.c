@@ -32,7 +32,7 @@ const struct et_xnn_gemm_build *et_xnn_gemm(void)
 const struct et_xnn_gemm_build *et_xnn_gemm_fp16(void)
 {
 #ifdef __x86_64__
-	if (et_cpu_runs_avx512() && __builtin_cpu_supports("avx512fp16"))
+	if (et_cpu_runs_avx512() && ET_CPU_HAS(AVX512_FP16))
 		return &et_xnn_gemm_avx512fp16;
 #endif
 	return NULL;
