@@ -43,7 +43,7 @@ class Leg:
     """One line of the report: a build and what runs on it."""
 
     def __init__(self, name, text, build=None, cc="gcc", options=(), suites=(), without=(), patience=2, tests=(), wrap=None,
-                 one_thread=()):
+                 only=(), left_out=(), env=None, hides=None):
         self.name = name
         self.text = text
         self.build = build or name  # the folder; legs may share one
@@ -54,17 +54,28 @@ class Leg:
         self.patience = patience  # times the limit that a test declares
         self.tests = set(tests)  # empty: all
         self.wrap = wrap  # a command to run each under
-        self.one_thread = tuple(one_thread)  # beginnings of names of tests to leave out, since they have one thread
+        self.only = tuple(only)  # beginnings of names; empty: all
+        self.left_out = tuple(left_out)  # beginnings of names
+        self.env = dict(env or {})  # of the tests
+        self.hides = hides  # the leg hides this feature of the processor (a flag of /proc/cpuinfo)
 
     def wants(self, test):
         if self.tests and test["name"] not in self.tests:
             return False
-        if self.one_thread and test["name"].startswith(self.one_thread):
+        if self.only and not test["name"].startswith(self.only) or test["name"].startswith(self.left_out):
             return False
         suites = {s.split(":")[-1] for s in test["suite"]}
         if self.suites and not suites & self.suites:
             return False
         return not suites & self.without
+
+    def needless(self):
+        """Why this machine has no need of the leg, or None."""
+        if self.build == "aarch64" and platform.machine() == "aarch64":
+            return "this machine is aarch64 itself: the other legs ran natively"
+        if self.hides and self.hides not in read("/proc/cpuinfo").split():
+            return f"this machine has no {self.hides} itself: the leg gcc ran without it"
+        return None
 
 
 RELEASE = ["-Doptimization=3"]  # as installed; gcc also warns of more then
@@ -78,11 +89,18 @@ LEGS = [
         options=["-Db_sanitize=address,undefined"], suites=["fuzz"], patience=3),
     Leg("tsan", "ThreadSanitizer: unit, end to end, hostile", cc="clang",
         options=["-Db_sanitize=thread"], suites=["unit", "e2e", "hostile"], patience=4,
-        one_thread=["kernels-" + name for name in (
+        left_out=["kernels-" + name for name in (
             "cadence", "elementwise", "float", "fp16", "gemm", "hostile", "llama", "looks", "movement", "norm", "outside",
-            "overloads", "quantized", "reduce", "rounding", "span", "tables", "tile", "ukernels")]),
-    Leg("aarch64", "cross-built for aarch64, unit tests under qemu-user",
-        options=["--cross-file", CROSS], suites=["unit"], patience=10),
+            "overloads", "quantized", "reduce", "rounding", "span", "tables", "tile", "ukernels")]),  # they have one thread
+    Leg("avx2", "x86-64 without AVX-512: XNNPACK and kernels", build="gcc", options=RELEASE, suites=["unit", "conformance"],
+        only=["kernels-", "xnnpack-", "verify-corpus", "verify-whole-corpus"], hides="avx512f",
+        env={"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512F"}),
+    Leg("aarch64", "cross-built for aarch64, unit tests under qemu-user, on a processor that has everything",
+        options=["--cross-file", CROSS], suites=["unit"], patience=10, env={"QEMU_CPU": "max"}),
+    Leg("cortex-a53", "the same build on a processor of Armv8.0, without fp16: XNNPACK", build="aarch64",
+        options=["--cross-file", CROSS], suites=["unit", "conformance"], patience=10, only=["xnnpack-", "verify-corpus"],
+        left_out=["xnnpack-allocator"],  # minutes, and no kernel
+        env={"QEMU_CPU": "cortex-a53", "INFERD_EMULATOR": "qemu-aarch64"}),
 ]
 QUICK = ["tools", "lint", "gcc"]
 if os.environ.get("INFERD_TEST_KERNEL"):  # tools/test --with kernel
@@ -262,7 +280,8 @@ def run_leg(leg, args, total):
         argv += ["--no-suite", suite]
     if leg.wrap:
         argv += ["--wrap", leg.wrap]
-    status = call(argv + (names if args.pattern or leg.tests or leg.one_thread else []), log, what=f"testing ({leg.name})")
+    is_part = args.pattern or leg.tests or leg.only or leg.left_out
+    status = call(argv + (names if is_part else []), log, dict(os.environ, **leg.env), what=f"testing ({leg.name})")
 
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     seen = 0
@@ -352,9 +371,9 @@ def main():
     parser.add_argument("--list", action="store_true", help="print the legs and stop")
     args = parser.parse_args()
     if args.list:
-        say("tools    tools/debian13, tested on the host")
+        say("tools      tools/debian13, tested on the host")
         for leg in LEGS:
-            say(f"{leg.name:8} {leg.text}")
+            say(f"{leg.name:10} {leg.text}")
         return 0
     only = QUICK if args.quick else names
     if args.only:
@@ -373,9 +392,9 @@ def main():
         tell("../shared is absent: tests that need it will be skipped")
     for i, leg in enumerate(legs, 1):
         tell(f"leg {i} of {len(legs)}: {leg.name}: {leg.text}")
-        if leg.name == "aarch64" and platform.machine() == "aarch64":
-            total.skipped.append((leg.name, "the leg", "this machine is aarch64 itself: the other legs ran natively"))
-            tell(f"testing ({leg.name}): skipped, this machine is aarch64")
+        if leg.needless():
+            total.skipped.append((leg.name, "the leg", leg.needless()))
+            tell(f"testing ({leg.name}): skipped, {leg.needless()}")
             continue
         if not build_leg(leg, args, total, built):
             continue

@@ -6,6 +6,7 @@
 #include "delegates/xnnpack/delegate.h"
 
 #include "delegates/xnnpack/graph/subgraph.h"
+#include "delegates/xnnpack/gemm_choice.h"
 #include "delegates/xnnpack/hardware_config.h"
 #include "delegates/xnnpack/instance.h"
 #include "delegates/xnnpack/model.h"
@@ -134,6 +135,7 @@ static enum et_status make_backend(struct et_xnn_backend **ret_backend, uint32_t
 			"which are not mounted or not readable here");
 	if (status != xnn_status_success)
 		return et_fail(diag, ET_E_NOT_FOUND, "XNNPACK can't be initialized: %s", et_xnn_status_text(status));
+	et_xnn_choose_gemm(allocator);
 	struct et_xnn_backend *backend = allocator->alloc(allocator->self, sizeof(*backend),
 		_Alignof(struct et_xnn_backend));
 	if (!backend) {

@@ -14,6 +14,8 @@
  *     longer uses them): they gave NaNs here. Overrides do these nodes then (conv_linear.c), and XNNPACK's AVX2
  *     kernels, which compute in fp32, do grouped ones.
  *
+ * A processor without AVX-512 or AVX2 for the C library (runtime/base/cpu.h) is one without them for XNNPACK, too.
+ *
  * XNNPACK asks the library cpuinfo what the processor can do, when it is first initialized. It uses GFNI for nothing
  * else, and uses tiles only if there is GFNI, too: without GFNI the kernels for AVX-512 VNNI do the work of both.
  * Overrides make up for most of the speed that this loses, with tiles of their own (gemm_qs8.c). */
@@ -21,8 +23,26 @@
 
 #include "delegates/xnnpack/allocator.h"
 
+#include "runtime/base/cpu.h"
+
 #ifdef __x86_64__
 #include <cpuinfo.h>
+
+/* Write what XNNPACK must not see, once only: other threads may read it by the second call. */
+static void hide_features(struct cpuinfo_x86_isa *isa)
+{
+	if (isa->gfni)
+		isa->gfni = false;
+	if (isa->avx512fp16)
+		isa->avx512fp16 = false;
+	if (isa->avx512f && !et_cpu_runs_avx512()) {
+		isa->avx512f = isa->avx512cd = isa->avx512dq = isa->avx512bw = isa->avx512vl = false;
+		isa->avx512ifma = isa->avx512vbmi = isa->avx512vnni = isa->avx512bf16 = false;
+		isa->amx_tile = isa->amx_int8 = isa->amx_bf16 = isa->amx_fp16 = false;
+	}
+	if (isa->avx2 && !et_cpu_runs_avx2())
+		isa->avx2 = isa->fma3 = isa->f16c = isa->avxvnni = isa->avx_vnni_int8 = false;
+}
 #endif
 
 enum xnn_status et_xnn_initialize(void)
@@ -30,10 +50,7 @@ enum xnn_status et_xnn_initialize(void)
 #ifdef __x86_64__
 	if (!cpuinfo_initialize())
 		return xnn_status_unsupported_hardware;
-	if (cpuinfo_isa.gfni) /* write it once only: other threads may read it by the second call */
-		cpuinfo_isa.gfni = false;
-	if (cpuinfo_isa.avx512fp16)
-		cpuinfo_isa.avx512fp16 = false;
+	hide_features(&cpuinfo_isa);
 #endif
 	return xnn_initialize(et_xnn_allocator());
 }

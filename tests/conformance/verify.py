@@ -8,6 +8,7 @@
 It runs with --local, or through an inferd that the test starts. The test fails if a file fails, if fewer than N pass (a
 skipped program does not pass), or if verify's output contradicts its exit status. PATHs are below FOLDER, or inside
 ARCHIVE (.tar.zst), which is unpacked. Without FOLDER or ARCHIVE (../shared may be absent) the test is skipped.
+INFERD_EMULATOR in the environment is a command to run INFERCTL under: a build for another processor.
 With --config a run with --local has the plug-ins of that file; the test is skipped if verify gives TEXT as the reason why
 it skips a program: the plug-in's device is not there.
 """
@@ -70,7 +71,8 @@ def main():
             options += ["--socket", socket]
         else:
             options += ["--local"] + (["--config", args.config] if args.config else [])
-        r = subprocess.run([args.inferctl, "verify", *options, *[os.path.join(under, path) for path in args.paths]],
+        emulator = os.environ.get("INFERD_EMULATOR", "").split()
+        r = subprocess.run([*emulator, args.inferctl, "verify", *options, *[os.path.join(under, path) for path in args.paths]],
                            stdout=subprocess.PIPE, text=True, check=False)
     print(r.stdout, end="")
     absent = [line for line in r.stdout.splitlines() if line.startswith("skip") and args.skip_where and args.skip_where in line]

@@ -131,9 +131,10 @@ THREAD_STARTERS = r"pthread_create|thrd_create|uv_thread_create(?:_ex)?|uv_queue
 MAY_START_THREADS = ["daemon/base/thread.c", "delegates/", "clients/inferctl"]
 
 # The runtime's core and kernels are given memory, time and files; the C library's headers that are
-# only definitions, arithmetic and bytes are all they need.
+# only definitions, arithmetic and bytes are all they need, and what it knows about the processor.
 CORE_HEADERS = set("""assert.h errno.h float.h inttypes.h iso646.h limits.h math.h stdalign.h stdarg.h
-    stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdnoreturn.h string.h tgmath.h complex.h""".split())
+    stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdnoreturn.h string.h tgmath.h complex.h
+    sys/platform/x86.h""".split())
 CORE_CALLS = r"""malloc|calloc|realloc|free|aligned_alloc|posix_memalign|strdup|abort|exit|fopen|fclose|fread
     |fwrite|fprintf|printf|puts|open|close|read|write|mmap|munmap|time|clock|clock_gettime|getenv|usleep
     |nanosleep|syslog|system|getpid""".replace("\n", "").replace(" ", "")

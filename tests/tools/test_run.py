@@ -21,6 +21,13 @@ HANG = "test('hanging', find_program('tail'), args: ['-f', '/dev/null'], timeout
 LINT = "test('ruled', find_program('true'), suite: 'lint')\n"
 NO_BUILD = "executable('x', 'no_build.c')\n"
 
+# Fails unless the leg hides AVX-512.
+HIDDEN = """test('kernels-x', find_program('sh'), args: ['-c', 'case $GLIBC_TUNABLES in *-AVX512F*) ;; *) exit 1;; esac'],
+  suite: 'unit')
+"""
+with open("/proc/cpuinfo", encoding="utf-8") as cpuinfo:
+    HAS_AVX512 = "avx512f" in cpuinfo.read().split()
+
 CASES = [
     # (what, tests, arguments, status, last line, words that the output must have)
     ("all tests pass", PASS + LINT, ["--only", "gcc"], 0, "1 passed, 0 failed, 0 skipped",
@@ -37,6 +44,8 @@ CASES = [
     ("a build that fails", PASS + NO_BUILD, ["--only", "gcc"], 1, "0 passed, 1 failed, 0 skipped",
      ["does not build", "building (gcc): FAILED in "]),
     ("a configuration that fails", "nonsense(\n", ["--only", "gcc"], 1, "0 passed, 1 failed, 0 skipped", ["does not build"]),
+    ("a lesser processor", FAIL + HIDDEN, ["--only", "avx2"], 0,
+     "1 passed, 0 failed, 0 skipped" if HAS_AVX512 else "0 passed, 0 failed, 1 skipped", ["testing (avx2): "]),
     ("a pattern selects", PASS + FAIL, ["--only", "gcc", "-k", "fin*"], 0, "1 passed, 0 failed, 0 skipped", []),
     ("a pattern that nothing matches", PASS, ["--only", "gcc", "-k", "nowhere"], 1, "0 passed, 1 failed, 0 skipped", []),
 ]

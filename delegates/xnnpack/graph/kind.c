@@ -262,14 +262,18 @@ bool et_xnn_has_computed_weights(const struct et_xnn_payload *payload, const str
 		       (node->inputs[2] != ET_XNN_NONE && !payload->values[node->inputs[2]].data));
 }
 
-bool et_xnn_moves_int32(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+bool et_xnn_is_move(const struct et_xnn_node *node)
 {
 	const struct et_xnn_kind *kind = node->kind;
+	return kind->define == et_xnn_define_copy || kind->define == et_xnn_define_reshape ||
+	       kind->define == et_xnn_define_transpose || kind->define == et_xnn_define_slice ||
+	       kind->define == et_xnn_define_pad || kind->define == et_xnn_define_concatenate;
+}
+
+bool et_xnn_moves_int32(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
 	uint8_t type = payload->values[node->inputs[0]].type;
-	bool is_move = kind->define == et_xnn_define_copy || kind->define == et_xnn_define_reshape ||
-		       kind->define == et_xnn_define_transpose || kind->define == et_xnn_define_slice ||
-		       kind->define == et_xnn_define_pad || kind->define == et_xnn_define_concatenate;
-	return is_move && (type == ET_XNN_INT32 || type == ET_XNN_QINT32);
+	return et_xnn_is_move(node) && (type == ET_XNN_INT32 || type == ET_XNN_QINT32);
 }
 
 enum et_status et_xnn_node_fail(struct et_diag *diag, enum et_status status, const struct et_xnn_node *node,

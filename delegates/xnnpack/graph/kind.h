@@ -58,7 +58,7 @@ enum { ET_XNN_KIND_CLAMP = 6, ET_XNN_KIND_CONVERT = 18, ET_XNN_KIND_ABS = 30, ET
 /* The kind with that number in the schema's union XNodeUnion; NULL: there is none. */
 const struct et_xnn_kind *et_xnn_kind_at(uint32_t union_type);
 
-/* A kind that the schema does not have: round fp32 to the nearest bf16 values, kept as fp32 (lower_bf16.c). */
+/* A kind that the schema does not have: round fp32 to the nearest bf16 values, kept as fp32 (lower_half.c). */
 extern const struct et_xnn_kind et_xnn_kind_round;
 
 /* Whether the node is a clamp. */
@@ -67,8 +67,10 @@ bool et_xnn_is_clamp(const struct et_xnn_node *node);
 /* Whether the node has a filter, and the filter or the bias is not a constant. */
 bool et_xnn_has_computed_weights(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 
-/* Whether the node moves 32-bit integers (a copy, reshape, transpose, slice, pad or concatenation), which XNNPACK
- * does not. */
+/* Whether the node only moves elements: a copy, reshape, transpose, slice, pad or concatenation. */
+bool et_xnn_is_move(const struct et_xnn_node *node);
+
+/* Whether the node moves 32-bit integers , which XNNPACK does not. */
 bool et_xnn_moves_int32(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 
 /* Whether XNNPACK computes the node: no override does, and it has something to do. After et_xnn_partitions_make. */
@@ -80,6 +82,13 @@ static inline bool et_xnn_is_left_to_xnnpack(const struct et_xnn_node *node)
 /* "XNNPACK node 'XNNConv2d' (node 12): …" */
 enum et_status et_xnn_node_fail(struct et_diag *diag, enum et_status status, const struct et_xnn_node *node,
 	const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* --- lower_half.c --------------------------------------------------------------------------------- */
+
+/* Whether XNNPACK computes fp16 on this processor. After et_xnn_initialize. Any thread. */
+bool et_xnn_computes_fp16(void);
+/* For tests: whether payloads compiled from now on are computed as if the processor did not compute fp16. */
+void et_xnn_lower_fp16_always(bool is_always);
 
 /* --- scales.c ------------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The decoded payload as a data structure: names of datatypes, and arrays that grow.
  *
- * payload_read.c fills it from a FlatBuffer; payload_check.c, simplify.c, lower_bf16.c and dim_order.c change it.
+ * payload_read.c fills it from a FlatBuffer; payload_check.c, simplify.c, lower_half.c and dim_order.c change it.
  * Values and nodes are named by their index. An index stays valid when an array grows; a pointer does not. */
 #include "delegates/xnnpack/graph/payload.h"
 

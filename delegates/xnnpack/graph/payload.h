@@ -137,7 +137,7 @@ struct et_xnn_node {
 	uint32_t flags;
 	bool is_view;       /* input and output are the same memory: there is nothing to do */
 	bool is_overridden; /* an override computes it, not XNNPACK (partition.c) */
-	bool is_rounded;    /* conv_linear.c rounds the results to bf16 values (lower_bf16.c) */
+	bool is_rounded;    /* conv_linear.c rounds the results to bf16 values (lower_half.c) */
 	bool is_gone;       /* the caller's argument is in the right order already: skip the node (dim_order.c) */
 	uint32_t inputs[ET_XNN_MAX_INPUTS]; /* values; NONE for a bias that is absent */
 	uint32_t outputs[ET_XNN_MAX_OUTPUTS];
@@ -161,6 +161,7 @@ struct et_xnn_payload {
 	uint32_t *outputs;
 	uint32_t n_outputs;
 	uint32_t first_output; /* the lowest argument that is written */
+	bool lowers_fp16;      /* fp16 is computed in fp32 (lower_half.c): constants of fp16 become fp32 */
 	/* A bit for each override (overrides/override.c) that is switched off; nodes that need it keep it. */
 	uint32_t overrides_off;
 	/* For a graph that was copied from a part of a payload (partition.h): the index that each of its values has in
@@ -185,8 +186,9 @@ bool et_xnn_payload_add_node(struct et_xnn_payload *payload, const struct et_xnn
 enum et_status et_xnn_payload_check(struct et_xnn_payload *payload, uint32_t n_args, struct et_pool *pool,
 	struct et_diag *diag);
 
-/* Turn bf16 into fp32, when the datatypes of each node go together. In lower_bf16.c. ET_E_MEMORY_ALLOCATION_FAILED. */
-enum et_status et_xnn_payload_lower_bf16(struct et_xnn_payload *payload, struct et_pool *pool, struct et_diag *diag);
+/* Turn bf16 into fp32, when the datatypes of each node go together, and fp16 as well where the processor does not
+ * compute it. In lower_half.c. ET_E_MEMORY_ALLOCATION_FAILED. */
+enum et_status et_xnn_payload_lower_half(struct et_xnn_payload *payload, struct et_pool *pool, struct et_diag *diag);
 
 /* Rewrite the graph so that it computes the same results with less work, when producers and readers are known. Nodes
  * that are no longer needed have no reader afterwards. In simplify.c. */

@@ -330,7 +330,7 @@ enum et_status et_xnn_payload_check(struct et_xnn_payload *payload, uint32_t n_a
 	for (uint32_t i = 0; i < payload->n_nodes && status == ET_OK; i++)
 		status = check_node(payload, i, diag);
 	if (status == ET_OK)
-		status = et_xnn_payload_lower_bf16(payload, pool, diag);
+		status = et_xnn_payload_lower_half(payload, pool, diag);
 	if (status != ET_OK)
 		return status;
 	et_xnn_payload_simplify(payload);

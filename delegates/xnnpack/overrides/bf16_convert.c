@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Conversions between bf16 and fp32, and rounding of fp32 to values that bf16 holds (lower_bf16.c). XNNPACK has no
+/* Conversions between bf16 and fp32, and rounding of fp32 to values that bf16 holds (lower_half.c). XNNPACK has no
  * bf16. */
 #include "delegates/xnnpack/ukernels/bf16.h"
 #include "delegates/xnnpack/overrides/override.h"

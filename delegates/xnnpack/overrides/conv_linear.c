@@ -4,7 +4,8 @@
  *
  * Two kinds are taken for correctness, whatever their size: fully connected layers of few columns, whose NaNs XNNPACK
  * loses (gemm.h), and fp16 where the processor computes it, because the original adds up in halves there and Debian's
- * XNNPACK in floats; the difference grows from layer to layer. The others are taken for speed, with AVX-512.
+ * XNNPACK in floats; the difference grows from layer to layer. The others are taken for speed, with AVX-512, or
+ * with AVX2 if our GEMM was measured to be faster (gemm_choice.c).
  *
  * A filter is packed once for a Program and kept with those that XNNPACK packed (weights.h). */
 #include "delegates/xnnpack/overrides/override.h"

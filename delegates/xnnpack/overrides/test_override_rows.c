@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of overrides: each row has a name of its own, a reason, and a line in docs/overrides.md; the option
- * overrides switches rows off, but not for nodes that need them. */
+ * overrides switches rows off, but not for nodes that need them. And the choice of the GEMM that some of them use. */
+#include "delegates/xnnpack/gemm_choice.h"
 #include "delegates/xnnpack/model.h"
 #include "delegates/xnnpack/support/test_args.h"
 #include "delegates/xnnpack/ukernels/depthwise.h"
+#include "delegates/xnnpack/ukernels/gemm.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -113,6 +115,20 @@ static void test_refused_option(void **state)
 	}
 }
 
+/* What was measured when the first backend was opened holds, and is a build that this processor runs. */
+static void test_gemm_is_chosen_once(void **state)
+{
+	const struct et_xnn_gemm_build *chosen = et_xnn_gemm();
+	bool runs = !chosen;
+	for (size_t i = 0; et_xnn_gemm_at(i); i++)
+		runs = runs || et_xnn_gemm_at(i) == chosen;
+	assert_true(runs);
+	size_t n_calls = test_counting.n_calls;
+	et_xnn_choose_gemm(&test_allocator);
+	assert_ptr_equal(et_xnn_gemm(), chosen);
+	assert_int_equal(test_counting.n_calls, n_calls);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -120,6 +136,7 @@ int main(void)
 		cmocka_unit_test(test_option),
 		cmocka_unit_test_setup_teardown(test_switched_off, test_set_up, test_tear_down_choices),
 		cmocka_unit_test_setup_teardown(test_refused_option, test_set_up, test_tear_down),
+		cmocka_unit_test_setup_teardown(test_gemm_is_chosen_once, test_set_up, test_tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -165,8 +165,6 @@ static void check(const struct layer *layer)
 	uint8_t *bytes = make(layer, &n_bytes);
 	enum et_status status = test_session_begin(&s, bytes, n_bytes, 2, 1 + test_draw(2), &diag);
 	free(bytes);
-	if (status == ET_E_NOT_SUPPORTED && layer->type == ET_XNN_FP16 && layer->is_between)
-		return; /* this processor does not compute fp16 */
 	test_ok(status, &diag);
 	assert_true(test_has_override(s.model,
 		layer->is_average ? &et_xnn_override_average_pool : &et_xnn_override_max_pool));

@@ -30,7 +30,7 @@ const struct et_depthwise_build *et_depthwise_any(void)
 const struct et_depthwise_build *et_depthwise_fp16(void)
 {
 #ifdef __x86_64__
-	if (et_cpu_runs_avx512() && __builtin_cpu_supports("f16c"))
+	if (et_cpu_runs_avx512() && ET_CPU_HAS(F16C))
 		return &et_depthwise_fp16_avx512;
 #endif
 	return NULL;

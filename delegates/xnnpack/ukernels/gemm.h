@@ -78,6 +78,10 @@ static inline size_t et_xnn_gemm_width(size_t at, size_t n_columns, size_t panel
 
 /* The best fp32 build for this processor; NULL: no build is known to be faster than XNNPACK here. */
 const struct et_xnn_gemm_build *et_xnn_gemm(void);
+#ifdef __x86_64__
+/* The build for AVX2 was measured to be faster than XNNPACK here (gemm_choice.c). */
+void et_xnn_gemm_prefer_avx2(void);
+#endif
 /* The fp16 build; NULL: this processor does not compute fp16. */
 const struct et_xnn_gemm_build *et_xnn_gemm_fp16(void);
 /* The best fp32 build, also where it is not known to be faster. */

@@ -13,6 +13,9 @@
 
 static const struct et_xnn_gemm_build *const builds[] = { ET_CPU_BUILDS(et_xnn_gemm) };
 static _Atomic(const struct et_xnn_gemm_build *) chosen;
+#ifdef __x86_64__
+static _Atomic(bool) prefers_avx2;
+#endif
 
 const struct et_xnn_gemm_build *et_xnn_gemm_at(size_t i)
 {
@@ -25,14 +28,23 @@ const struct et_xnn_gemm_build *et_xnn_gemm(void)
 #ifdef __x86_64__
 	if (!best && et_cpu_runs_avx512())
 		best = &et_xnn_gemm_avx512;
+	if (!best && atomic_load_explicit(&prefers_avx2, memory_order_relaxed))
+		best = &et_xnn_gemm_avx2;
 #endif
 	return best;
 }
 
+#ifdef __x86_64__
+void et_xnn_gemm_prefer_avx2(void)
+{
+	atomic_store_explicit(&prefers_avx2, true, memory_order_relaxed);
+}
+#endif
+
 const struct et_xnn_gemm_build *et_xnn_gemm_fp16(void)
 {
 #ifdef __x86_64__
-	if (et_cpu_runs_avx512() && __builtin_cpu_supports("avx512fp16"))
+	if (et_cpu_runs_avx512() && ET_CPU_HAS(AVX512_FP16))
 		return &et_xnn_gemm_avx512fp16;
 #endif
 	return NULL;

@@ -31,7 +31,7 @@ static bool runs_amx(void)
 	static _Atomic(int) answer; /* 0: not asked, 1: yes, 2: no */
 	if (!answer) {
 		uint64_t granted = 0;
-		bool is_there = __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-int8") &&
+		bool is_there = ET_CPU_HAS(AMX_TILE) && ET_CPU_HAS(AMX_INT8) &&
 				syscall(SYS_arch_prctl, REQUEST, TILES) == 0 &&
 				syscall(SYS_arch_prctl, PERMISSION, &granted) == 0;
 		answer = is_there && granted >> TILES & 1 ? 1 : 2;

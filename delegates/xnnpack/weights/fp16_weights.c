@@ -4,7 +4,8 @@
  * XNNPACK's fp16 convolutions want their filters and biases as fp32, and round them back to fp16. So do fully
  * connected layers whose input, bias or output is not fp16. The file's fp16 constants are widened for these nodes,
  * which loses nothing. A layer whose filter or bias is computed is done in fp32 (define.c), so its fp16 constants
- * are widened, too. A filter is widened only when XNNPACK or an override comes to pack it (weights.h).
+ * are widened, too. Where the processor does not compute fp16, constants of fp16 are widened for every reader
+ * (lower_half.c). A filter is widened only when XNNPACK or an override comes to pack it (weights.h).
  *
  * Constants in bf16 are widened for every reader, except the filters of fully connected layers: conv_linear.c packs
  * those as they are. */
@@ -66,12 +67,16 @@ static enum et_status widen(struct constants *constants, uint32_t *input, enum e
 static enum et_status widen_fp16(struct constants *constants, struct et_xnn_node *node, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = constants->payload;
-	if (!node->kind->has_filter || is_narrow(payload, node))
+	const bool has_filter = node->kind->has_filter;
+	enum et_status status = ET_OK;
+	if (!payload->lowers_fp16 && (!has_filter || is_narrow(payload, node)))
 		return ET_OK;
-	/* A resident filter is read where it lies, or packed without asking the weights cache for it. */
-	enum et_status status = widen(constants, &node->inputs[1], ET_XNN_FP16,
-		!payload->values[node->inputs[1]].is_resident, diag);
-	return status == ET_OK ? widen(constants, &node->inputs[2], ET_XNN_FP16, false, diag) : status;
+	for (uint32_t i = payload->lowers_fp16 ? 0 : 1; i < node->kind->n_inputs && status == ET_OK; i++) {
+		/* A resident filter is read where it lies, or packed without asking the weights cache for it. */
+		bool is_late = has_filter && i == 1 && !payload->values[node->inputs[1]].is_resident;
+		status = widen(constants, &node->inputs[i], ET_XNN_FP16, is_late, diag);
+	}
+	return status;
 }
 
 static enum et_status widen_bf16(struct constants *constants, struct et_xnn_node *node, struct et_diag *diag)

@@ -5,6 +5,9 @@
  * way. The build id that the linker wrote into the library says which build it is. */
 #include "delegates/xnnpack/weights/packed_file.h"
 
+#include "delegates/xnnpack/ukernels/gemm.h"
+#include "runtime/base/cpu.h"
+
 #include <elf.h>
 #include <link.h>
 #include <stdio.h>
@@ -89,6 +92,9 @@ static uint64_t hash_processor(uint64_t hash)
 	hash = mix_number(hash, getauxval(AT_HWCAP2));
 	hash = mix_number(hash, (uint64_t)sysconf(_SC_LEVEL1_DCACHE_SIZE));
 	hash = mix_number(hash, (uint64_t)sysconf(_SC_LEVEL2_CACHE_SIZE));
+	/* Features that are switched off, and what was measured (gemm_choice.c), decide what is packed as well. */
+	hash = mix_number(hash, et_cpu_n_builds());
+	hash = mix_number(hash, et_xnn_gemm() != NULL);
 #if defined(__x86_64__) || defined(__i386__)
 	/* Leaf, subleaf, and a mask of the registers (eax, ebx, ecx, edx) that say what the processor is and can do.
 	 * ebx of leaf 1 is left out: it names the core. */
