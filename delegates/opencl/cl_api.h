@@ -33,6 +33,8 @@
 	X(EnqueueReadBuffer)       \
 	X(EnqueueCopyBuffer)       \
 	X(EnqueueFillBuffer)       \
+	X(EnqueueMapBuffer)        \
+	X(EnqueueUnmapMemObject)   \
 	X(Flush)                   \
 	X(Finish)                  \
 	X(WaitForEvents)           \

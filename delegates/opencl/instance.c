@@ -55,7 +55,9 @@ enum et_status ocl_instance_new(struct inferd_delegate_instance **ret_instance, 
 		instance->n_state_bytes = calloc(model->n_states + 1u, sizeof(*instance->n_state_bytes));
 		instance->sizes = calloc(model->graph.n_values + 1u, sizeof(*instance->sizes));
 		instance->homes = calloc(model->graph.n_values + 1u, sizeof(*instance->homes));
-		if (instance->states && instance->n_state_bytes && instance->sizes && instance->homes)
+		instance->in_place = calloc(model->graph.n_values + 1u, sizeof(*instance->in_place));
+		if (instance->in_place && instance->states && instance->n_state_bytes && instance->sizes &&
+			instance->homes)
 			status = make_states(instance, diag);
 	}
 	if (status != ET_OK) {
@@ -76,6 +78,7 @@ void ocl_instance_free(struct inferd_delegate_instance *instance)
 	free(instance->n_state_bytes);
 	free(instance->sizes);
 	free(instance->homes);
+	free(instance->in_place);
 	free(instance);
 }
 

@@ -35,20 +35,28 @@ struct ocl_home {
 	uint64_t at;
 };
 
+/* The caller's memory of an argument, where it is used in place. */
+struct ocl_memory {
+	cl_mem buffer; /* NULL: not in place */
+	uint64_t at, n_bytes;
+};
+
 struct inferd_delegate_instance {
 	struct inferd_delegate_model *model;
 	cl_mem *states;
 	uint64_t *n_state_bytes;     /* of each state */
 	struct et_graph_size *sizes; /* of all values, in the run */
 	struct ocl_home *homes;
+	struct ocl_memory *in_place; /* for each value */
 	atomic_bool is_cancelled;
 };
 
 /* Make @payload ready on @device. ET_E_NOT_SUPPORTED names the operator that cannot be run; ET_E_OUT_OF_RESOURCES says
- * what is needed and what there is; else what et_graph_read_vulkan answers. @dump_dir: the folder for texts of the
+ * what is needed and what there is; else what et_graph_read_vulkan answers. @fuses: passes fuse nodes, and fast kernels
+ * run them; else each node is run by its plain kernel, in the payload's types. @dump_dir: the folder for texts of the
  * graph after each pass; NULL: none are written. Any thread. */
 enum et_status ocl_model_new(struct inferd_delegate_model **ret_model, struct ocl_device *device,
-	const struct inferd_delegate_payload *payload, const char *dump_dir, struct et_diag *diag);
+	const struct inferd_delegate_payload *payload, bool fuses, const char *dump_dir, struct et_diag *diag);
 void ocl_model_free(struct inferd_delegate_model *model);
 
 /* An instance with zeroed states. */
