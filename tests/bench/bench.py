@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 
+import opencl
 import versus
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -750,7 +751,7 @@ def deadline(setup):
 BENCHES = {"efficientnet": efficientnet, "overhead": overhead, "isolation": isolation, "programs": programs, "openvino": openvino, "crowd": crowd,
            "interactive": interactive, "weights": weights, "memory": memory, "noop": noop, "idle": idle, "resting": resting,
            "killed": killed, "stops": stops, "reconnect": reconnect, "warm": warm, "deadline": deadline,
-           **versus.benches(sys.modules[__name__])}
+           **versus.benches(sys.modules[__name__]), **opencl.benches(sys.modules[__name__])}
 
 
 def machine():
