@@ -475,6 +475,10 @@ struct inferd_delegate_stats {
 	uint64_t n_runs;
 	uint64_t busy_ns;      /* time that the device spent on runs */
 	uint64_t memory_bytes; /* the device's memory in use */
+
+	/* --- since 1.2 --- */
+
+	uint64_t copied_bytes; /* of arguments, which the engine copied to or from the device's memory */
 };
 
 /* An operator that the plug-in brings along, for programs that call it by name outside any payload. */

@@ -104,7 +104,7 @@ static struct et_graph_node *head_of(const struct et_graph *graph, const struct 
 	if (!head->op || head->n_results != 1 || head->results[0] != index || !can_start(head) ||
 		reads_a_state(graph, head) || head->n_steps + 1 + user->n_steps > ET_GRAPH_MAX_STEPS)
 		return NULL;
-	return head;
+	return !graph->may_fuse || graph->may_fuse(graph, head, user) ? head : NULL;
 }
 
 /* Put @head in place of @user: its steps, then the parts of the user. */

@@ -134,6 +134,10 @@ struct et_graph {
 	uint32_t n_nodes, max_nodes;
 	uint32_t *inputs, *outputs; /* values, in the order of the caller's arguments */
 	uint32_t n_inputs, n_outputs;
+	/* Set by an engine before passes that fuse: whether a kernel of its can do @user, and the steps that it has, as
+	 * steps of @head. NULL: any. */
+	bool (*may_fuse)(const struct et_graph *graph, const struct et_graph_node *head,
+		const struct et_graph_node *user);
 };
 
 /* An empty graph whose memory comes from @pool, which must outlive it. */

@@ -3,8 +3,10 @@
  * where the graph has int32, float where it has half. So types are converted by what the argument says, a whole number
  * that does not fit becomes the nearest that does, and a type that is too far from the graph's is refused.
  *
- * Inputs are copied once, before the first kernel: the client may change its memory while kernels run. Outputs are
- * copied when all kernels have ended well, so a run that fails leaves them as they were. */
+ * An argument that lies in imported memory (import.h) and has the graph's type is used where it lies: so the client may
+ * change an input while kernels run, which they stand, and a run that fails leaves outputs half written. Others are
+ * copied, and counted: inputs before the first kernel, outputs when all kernels have ended well. */
+#include "delegates/opencl/import.h"
 #include "delegates/opencl/lane.h"
 #include "delegates/opencl/run.h"
 #include "runtime/base/checked.h"
@@ -143,6 +145,27 @@ static enum et_status check_tensor(const struct inferd_delegate_arg *arg, uint32
 	return ET_OK;
 }
 
+/* Use the argument where it lies, if that is possible. */
+static bool take_in_place(struct ocl_run *run, uint32_t value, const struct inferd_delegate_arg *arg)
+{
+	const struct et_graph_tensor *tensor = run->model->graph.values[value].tensor;
+	size_t size = et_scalar_size(tensor->type);
+	if (!arg->buffer || arg->buffer->device != run->model->device || arg->type != tensor->type ||
+		arg->buffer_offset % size != 0)
+		return false;
+	run->instance->in_place[value] = (struct ocl_memory){
+		.buffer = arg->buffer->memory, .at = arg->buffer_offset, .n_bytes = arg->n_bytes
+	};
+	return true;
+}
+
+static void count_copy(struct ocl_run *run, uint64_t n_bytes)
+{
+	pthread_mutex_lock(&run->model->device->lock);
+	run->model->device->n_copied_bytes += n_bytes;
+	pthread_mutex_unlock(&run->model->device->lock);
+}
+
 /* The number in @arg: an INT, or a tensor of one whole number. */
 static enum et_status take_number(const struct inferd_delegate_arg *arg, uint32_t index, int64_t *ret_i,
 	struct et_diag *diag)
@@ -177,8 +200,9 @@ static enum et_status take_tensor(struct ocl_run *run, uint32_t index, uint32_t 
 	if (n * et_scalar_size(arg->type) > arg->n_bytes)
 		return et_fail(diag, ET_E_INVALID_ARGUMENT, "argument %u has %llu bytes", index,
 			(unsigned long long)arg->n_bytes);
-	if (!n || !tensor->n_bytes)
+	if (!n || !tensor->n_bytes || take_in_place(run, value, arg))
 		return ET_OK;
+	count_copy(run, n * et_scalar_size(arg->type));
 	const uint8_t *bytes = arg->data;
 	if (arg->type != tensor->type) {
 		uint8_t *converted = et_pool_scratch(&run->scratch, n_bytes, 16);
@@ -196,6 +220,21 @@ static enum et_status take_tensor(struct ocl_run *run, uint32_t index, uint32_t 
 	return ET_OK;
 }
 
+/* Let nodes write outputs to where the caller wants them. */
+static void find_outputs(struct ocl_run *run)
+{
+	const struct et_graph *graph = &run->model->graph;
+	for (uint32_t i = 0; i < graph->n_outputs; i++) {
+		const struct et_graph_value *value = &graph->values[graph->outputs[i]];
+		bool is_made = value->kind == ET_GRAPH_TENSOR && value->origin == ET_GRAPH_OF_NODE &&
+			       value->tensor->alias_of == ET_GRAPH_NONE;
+		const struct inferd_delegate_arg *arg = run->view->args[graph->n_inputs + i];
+		if (is_made && arg->kind == INFERD_DELEGATE_TENSOR &&
+			!run->instance->in_place[graph->outputs[i]].buffer)
+			take_in_place(run, graph->outputs[i], arg);
+	}
+}
+
 enum et_status ocl_inputs_take(struct ocl_run *run, struct et_diag *diag)
 {
 	const struct et_graph *graph = &run->model->graph;
@@ -209,6 +248,8 @@ enum et_status ocl_inputs_take(struct ocl_run *run, struct et_diag *diag)
 		status = take_number(run->view->args[i], i, &run->instance->sizes[value].symbol, diag);
 		run->instance->sizes[value].is_known = true;
 	}
+	if (status == ET_OK)
+		find_outputs(run);
 	return status;
 }
 
@@ -238,8 +279,11 @@ static enum et_status fetch_tensor(struct ocl_run *run, uint32_t index, uint32_t
 		return et_fail(diag, ET_E_INVALID_ARGUMENT,
 			"output %u needs %llu elements, there is room for %llu bytes", index, (unsigned long long)n,
 			(unsigned long long)arg->n_bytes);
-	if (!n)
+	const struct ocl_memory *in_place = &run->instance->in_place[value];
+	if (!n || (in_place->buffer && arg->buffer && in_place->buffer == arg->buffer->memory &&
+			  in_place->at == arg->buffer_offset))
 		return ET_OK;
+	count_copy(run, n * et_scalar_size(arg->type));
 	giving->n = n;
 	if (arg->type != tensor->type) {
 		giving->bytes = et_pool_scratch(&run->scratch, n_bytes, 16);

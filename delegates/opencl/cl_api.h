@@ -35,6 +35,8 @@
 	X(EnqueueReadBuffer)       \
 	X(EnqueueCopyBuffer)       \
 	X(EnqueueFillBuffer)       \
+	X(EnqueueMapBuffer)        \
+	X(EnqueueUnmapMemObject)   \
 	X(Flush)                   \
 	X(Finish)                  \
 	X(WaitForEvents)           \

@@ -6,6 +6,7 @@
  * the known case), so nothing more is asked of the context, and the process is started anew. */
 #include "delegates/opencl/device.h"
 
+#include "delegates/opencl/import.h"
 #include "runtime/base/checked.h"
 
 #include <stdio.h>
@@ -59,6 +60,7 @@ static bool open_device(struct ocl_device *device, const struct ocl_api *cl, cl_
 	cl_bool has_compiler = CL_FALSE, is_available = CL_FALSE;
 	pthread_condattr_t monotonic;
 	cl_ulong memory = 0, max_alloc = 0;
+	cl_uint width = 0, half_width = 0;
 	size_t group = 0;
 	cl_int error;
 	*device = (struct ocl_device){ .cl = cl, .id = id, .is_cpu = (type & CL_DEVICE_TYPE_CPU) != 0 };
@@ -73,6 +75,12 @@ static bool open_device(struct ocl_device *device, const struct ocl_api *cl, cl_
 	device->memory_bytes = memory;
 	device->max_alloc_bytes = max_alloc;
 	device->work_group_size = group && group < WORK_GROUP ? 1 : WORK_GROUP;
+	/* Tiles are as large as the registers of the processor, and of a GPU's work-item, hold. */
+	cl->GetDeviceInfo(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof(width), &width, NULL);
+	cl->GetDeviceInfo(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_HALF, sizeof(half_width), &half_width, NULL);
+	device->n_lanes = device->is_cpu ? 16 : 4;
+	device->n_tile_rows = device->is_cpu && width >= 16 ? 8 : 4;
+	device->has_half = half_width > 0;
 	if (!has_compiler || !is_available || !max_alloc)
 		return false;
 	device->context = cl->CreateContext(NULL, 1, &id, NULL, NULL, &error);
@@ -86,7 +94,10 @@ static bool open_device(struct ocl_device *device, const struct ocl_api *cl, cl_
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&device->turn_changed, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	return true;
+	if (ocl_import_try(device, &device->imports))
+		return true;
+	ocl_device_close(device);
+	return false;
 }
 
 /* What was found and not taken, for the sentence. */

@@ -33,7 +33,11 @@ struct ocl_device {
 	bool is_cpu;
 	uint64_t memory_bytes;    /* all of the device's */
 	uint64_t max_alloc_bytes; /* of one buffer */
-	uint64_t work_group_size; /* of each kernel: how many work-items */
+	uint64_t work_group_size; /* of each plain kernel: how many work-items */
+	/* Of the fast kernels: elements that a work-item computes side by side, and in how many rows. */
+	uint32_t n_lanes, n_tile_rows;
+	bool has_half; /* arithmetic */
+	bool imports;  /* it works on whole pages of the host in place */
 	/* A call answered that the device or the driver failed. A context that failed is not used again. */
 	atomic_bool is_lost;
 
@@ -43,7 +47,8 @@ struct ocl_device {
 	struct ocl_lane *lanes;                  /* in lane.c */
 	struct ocl_weight *weights;              /* in weights.c */
 	uint64_t n_runs, busy_ns;
-	uint64_t n_used_bytes; /* buffers that exist */
+	uint64_t n_used_bytes;   /* buffers that exist */
+	uint64_t n_copied_bytes; /* of arguments */
 
 	pthread_mutex_t build_lock;   /* of programs; held while one is built */
 	struct ocl_program *programs; /* in programs.c */

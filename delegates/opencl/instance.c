@@ -58,8 +58,9 @@ enum et_status ocl_instance_new(struct inferd_delegate_instance **ret_instance, 
 		instance->sizes = calloc(model->graph.n_values + 1u, sizeof(*instance->sizes));
 		instance->homes = calloc(model->graph.n_values + 1u, sizeof(*instance->homes));
 		instance->saved = calloc(model->max_saved + 1u, sizeof(*instance->saved));
+		instance->in_place = calloc(model->graph.n_values + 1u, sizeof(*instance->in_place));
 		if (instance->states && instance->n_state_bytes && instance->sizes && instance->homes &&
-			instance->saved)
+			instance->saved && instance->in_place)
 			status = make_states(instance, diag);
 		if (status == ET_OK && model->n_saved_bytes)
 			status = ocl_buffer_new(model->device, model->n_saved_bytes, NULL, &instance->saved_bytes,
@@ -85,6 +86,7 @@ void ocl_instance_free(struct inferd_delegate_instance *instance)
 	free(instance->n_state_bytes);
 	free(instance->sizes);
 	free(instance->homes);
+	free(instance->in_place);
 	free(instance);
 }
 

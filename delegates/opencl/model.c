@@ -10,6 +10,7 @@
 #include "delegates/graph/passes.h"
 #include "delegates/graph/text.h"
 #include "delegates/graph/vulkan_payload.h"
+#include "delegates/opencl/epilogue.h"
 #include "delegates/opencl/lane.h"
 #include "delegates/opencl/run.h"
 #include "delegates/opencl/step.h"
@@ -17,6 +18,7 @@
 #include "runtime/base/checked.h"
 #include "runtime/tensor.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,9 +61,12 @@ struct maker {
 	struct ocl_device *device;
 	struct inferd_delegate_model *model;
 	const struct inferd_delegate_payload *payload;
+	bool fuses;
 	const char *dump_dir;
+	uint32_t n_dumps;
 	struct et_diag *diag;
 	struct et_pool scratch;
+	uint8_t *from; /* for each value: a constant's type in the payload */
 	struct named *buckets[N_BUCKETS];
 	struct named **asked; /* in the order in which the reader asked: that of the values */
 	size_t n_asked, max_asked;
@@ -116,19 +121,84 @@ static void write_text(void *self, const char *text, size_t n)
 }
 
 /* Write the graph as it is now. A dump that fails is not worth a failure. */
-static void dump(const struct maker *m, const char *pass)
+static void dump(struct maker *m, const char *pass)
 {
 	char path[512];
 	if (!m->dump_dir)
 		return;
-	snprintf(path, sizeof(path), "%.300s/%.60s-%llu-%.40s.graph", m->dump_dir,
+	snprintf(path, sizeof(path), "%.300s/%.60s-%llu-%u-%.40s.graph", m->dump_dir,
 		m->payload->method && !strchr(m->payload->method, '/') ? m->payload->method : "method",
-		(unsigned long long)m->payload->program, pass);
+		(unsigned long long)m->payload->program, m->n_dumps++, pass);
 	FILE *file = fopen(path, "we");
 	if (!file)
 		return;
 	et_graph_print(&m->model->graph, &(struct et_graph_sink){ .self = file, .write = write_text });
 	fclose(file);
+}
+
+typedef enum et_status pass(struct et_graph *graph, struct et_diag *diag);
+static const struct {
+	const char *name;
+	pass *run;
+	bool fuses;
+} passes[] = {
+	{ "copies", et_graph_remove_copies, false },
+	{ "precompute", et_graph_precompute, true },
+	{ "quantized", et_graph_simplify_quantized, true },
+	{ "copies", et_graph_remove_copies, true },
+	{ "attention", et_graph_fuse_attention, true },
+	{ "epilogues", et_graph_fuse_epilogues, true },
+	{ "chains", et_graph_fuse_chains, true },
+};
+
+/* Where a device has no arithmetic of halves, they would be converted at each load and store: tensors are f32 then. */
+static enum et_status widen_fp16(struct maker *m)
+{
+	struct et_graph *graph = &m->model->graph;
+	m->from = ET_POOL_NEW_ARRAY(&m->scratch, uint8_t, graph->n_values + 1u);
+	if (!m->from)
+		return et_fail(m->diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a model");
+	for (uint32_t i = 0; i < graph->n_values; i++) {
+		struct et_graph_tensor *tensor = graph->values[i].kind == ET_GRAPH_TENSOR ? graph->values[i].tensor
+											  : NULL;
+		if (!tensor)
+			continue;
+		m->from[i] = tensor->type;
+		if (tensor->type != ET_FLOAT16 || m->device->has_half || !m->fuses)
+			continue;
+		tensor->type = ET_FLOAT32;
+		if (!et_graph_set_bytes(tensor))
+			return et_fail(m->diag, ET_E_NOT_SUPPORTED, "value %u has too many elements", i);
+	}
+	dump(m, "fp16");
+	return et_graph_remove_copies(graph, m->diag); /* casts between both */
+}
+
+static enum et_status simplify(struct maker *m)
+{
+	struct et_graph *graph = &m->model->graph;
+	enum et_status status = ET_OK;
+	graph->may_fuse = ocl_may_fuse;
+	for (size_t i = 0; i < ET_ARRAY_LEN(passes) && status == ET_OK; i++) {
+		if (passes[i].fuses && !m->fuses)
+			continue;
+		et_graph_count_users(graph);
+		status = passes[i].run(graph, m->diag);
+		et_graph_remove_dead(graph);
+		dump(m, passes[i].name);
+	}
+	if (status == ET_OK)
+		status = widen_fp16(m);
+	if (status != ET_OK)
+		return status;
+	et_graph_remove_dead(graph);
+	et_graph_count_users(graph);
+	dump(m, "dead");
+	et_graph_find_aliases(graph);
+	dump(m, "aliases");
+	status = et_graph_place(graph, PLACE_ALIGN, &m->model->n_arena_bytes, m->diag);
+	dump(m, "places");
+	return status;
 }
 
 static enum et_status read_graph(struct maker *m)
@@ -140,18 +210,8 @@ static enum et_status read_graph(struct maker *m)
 	if (status != ET_OK)
 		return status;
 	dump(m, "0-read");
-	status = et_graph_remove_copies(&model->graph, m->diag);
-	if (status != ET_OK)
-		return status;
-	dump(m, "1-copies");
-	et_graph_remove_dead(&model->graph);
-	et_graph_count_users(&model->graph);
-	dump(m, "2-dead");
-	et_graph_find_aliases(&model->graph);
-	dump(m, "3-aliases");
-	status = et_graph_place(&model->graph, PLACE_ALIGN, &model->n_arena_bytes, m->diag);
-	dump(m, "4-places");
-	return status;
+	dump(m, "read");
+	return simplify(m);
 }
 
 /* Kernels count elements in 32 bits. */
@@ -257,27 +317,55 @@ static bool plan_symbol(struct ocl_plan *plan)
 	       ocl_refuse(plan, "the element of a tensor of %s", et_scalar_name(type));
 }
 
+/* By a fast kernel, else by the plain one. */
+static bool plan_step(struct maker *m, struct ocl_plan *plan)
+{
+	struct ocl_step *step = plan->step;
+	const struct et_graph_operator *op = plan->node->op;
+	step->row = m->fuses ? ocl_fast_row_find(op) : NULL;
+	if (step->row && (step->row->plan(plan) || plan->status != ET_OK))
+		return plan->status == ET_OK;
+	step->packed_value = ET_GRAPH_NONE;
+	step->low = -INFINITY;
+	step->high = INFINITY;
+	step->row = ocl_row_find(op->name);
+	if (!step->row) {
+		plan->status = et_fail(plan->diag, ET_E_NOT_SUPPORTED,
+			"node %u: the OpenCL backend has no kernel for %s", (unsigned)(plan->node - plan->graph->nodes),
+			op->name);
+		return false;
+	}
+	/* The limits of a transposed convolution are the only steps of a plain kernel. */
+	if (plan->node->n_steps && (strcmp(op->name, "aten.convolution.default") != 0 || !ocl_plan_range(plan)))
+		return ocl_refuse(plan, "it has steps");
+	if (step->row->plan(plan))
+		return true;
+	if (plan->status == ET_OK)
+		plan->status = ET_E_NOT_SUPPORTED;
+	return false;
+}
+
 static enum et_status plan_nodes(struct maker *m)
 {
 	const struct et_graph *graph = &m->model->graph;
 	for (uint32_t i = 0; i < graph->n_nodes; i++) {
 		const struct et_graph_node *node = &graph->nodes[i];
 		struct ocl_step *step = &m->model->steps[i];
-		struct ocl_plan plan = {
-			.device = m->device, .graph = graph, .node = node, .step = step, .diag = m->diag
-		};
+		struct ocl_plan plan = { .device = m->device,
+			.graph = graph,
+			.node = node,
+			.step = step,
+			.diag = m->diag,
+			.is_fast = m->fuses };
 		step->compute = ET_FLOAT32;
+		step->packed_value = ET_GRAPH_NONE;
 		if (is_free(graph, node)) {
 			if (strcmp(node->op->name, "et_vk.select_as_symint.default") == 0 && !plan_symbol(&plan))
 				return plan.status;
 			continue;
 		}
-		step->row = ocl_row_find(node->op->name);
-		if (!step->row)
-			return et_fail(m->diag, ET_E_NOT_SUPPORTED, "node %u: the OpenCL backend has no kernel for %s",
-				i, node->op->name);
-		if (!step->row->plan(&plan))
-			return plan.status != ET_OK ? plan.status : ET_E_NOT_SUPPORTED;
+		if (!plan_step(m, &plan))
+			return plan.status;
 	}
 	return ET_OK;
 }
@@ -292,41 +380,81 @@ static enum et_status check_kernels(struct maker *m)
 	return n ? et_fail(m->diag, ET_PENDING, "%u kernels have to be compiled first", n) : ET_OK;
 }
 
+/* The key of each constant, where the program has one. The reader asked in the order of the values. */
+static const char **find_keys(struct maker *m)
+{
+	const struct et_graph *graph = &m->model->graph;
+	const char **keys = ET_POOL_NEW_ARRAY(&m->scratch, const char *, graph->n_values + 1u);
+	size_t n_asked = 0;
+	for (uint32_t i = 0; keys && i < graph->n_values; i++) {
+		const struct et_graph_value *value = &graph->values[i];
+		if (value->kind == ET_GRAPH_TENSOR && value->tensor->constant != ET_GRAPH_NONE &&
+			n_asked < m->n_asked && m->asked[n_asked]->bytes == value->tensor->data)
+			keys[i] = m->asked[n_asked++]->key;
+	}
+	return keys;
+}
+
+static enum et_status upload_one(struct maker *m, uint32_t index, const char *key, const struct ocl_layout *layout,
+	struct ocl_weight **ret_weight)
+{
+	const struct et_graph_tensor *tensor = m->model->graph.values[index].tensor;
+	uint64_t n_bytes = tensor->n_bytes / et_scalar_size(tensor->type) * et_scalar_size(m->from[index]);
+	struct ocl_layout as = *layout;
+	bool is_new;
+	if (as.from == tensor->type)
+		as.from = m->from[index];
+	enum et_status status = ocl_weight_get(m->device, m->payload->program, key, &as, tensor->data, n_bytes,
+		ret_weight, &is_new, m->diag);
+	if (status == ET_OK && is_new)
+		et_add_up(&m->model->n_weight_bytes, (*ret_weight)->n_bytes);
+	return status;
+}
+
+static bool is_constant(const struct et_graph_value *value)
+{
+	return value->kind == ET_GRAPH_TENSOR && value->origin == ET_GRAPH_CONSTANT && value->n_users;
+}
+
+static enum et_status check_memory(struct maker *m)
+{
+	const struct et_graph *graph = &m->model->graph;
+	uint64_t n_needed = m->model->n_arena_bytes;
+	for (uint32_t i = 0; i < graph->n_values; i++)
+		if (is_constant(&graph->values[i]))
+			et_add_up(&n_needed, graph->values[i].tensor->n_bytes);
+	return n_needed <= m->device->memory_bytes
+		       ? ET_OK
+		       : et_fail(m->diag, ET_E_OUT_OF_RESOURCES, "%llu bytes are needed, %s has %llu",
+				 (unsigned long long)n_needed, m->device->name,
+				 (unsigned long long)m->device->memory_bytes);
+}
+
+/* Constants as steps want them, and as they are where something else reads them. */
 static enum et_status upload(struct maker *m)
 {
 	struct inferd_delegate_model *model = m->model;
-	uint64_t n_needed = model->n_arena_bytes;
-	for (uint32_t i = 0; i < model->graph.n_values; i++) {
-		const struct et_graph_value *value = &model->graph.values[i];
-		if (value->kind == ET_GRAPH_TENSOR && value->origin == ET_GRAPH_CONSTANT && value->n_users)
-			et_add_up(&n_needed, value->tensor->n_bytes);
+	struct et_graph *graph = &model->graph;
+	const char **keys = find_keys(m);
+	enum et_status status = keys ? check_memory(m) : et_fail(m->diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory");
+	for (uint32_t i = 0; i < graph->n_nodes && status == ET_OK; i++) {
+		struct ocl_step *step = &model->steps[i];
+		if (step->packed_value == ET_GRAPH_NONE)
+			continue;
+		graph->values[step->packed_value].n_users--;
+		status = upload_one(m, step->packed_value, keys[step->packed_value], &step->layout, &step->packed);
 	}
-	if (n_needed > m->device->memory_bytes)
-		return et_fail(m->diag, ET_E_OUT_OF_RESOURCES, "%llu bytes are needed, %s has %llu",
-			(unsigned long long)n_needed, m->device->name, (unsigned long long)m->device->memory_bytes);
-	size_t n_asked = 0;
-	for (uint32_t i = 0; i < model->graph.n_values; i++) {
-		const struct et_graph_value *value = &model->graph.values[i];
-		const char *key = NULL;
-		bool is_new;
-		if (value->kind != ET_GRAPH_TENSOR || value->tensor->constant == ET_GRAPH_NONE)
-			continue;
-		if (n_asked < m->n_asked && m->asked[n_asked]->bytes == value->tensor->data)
-			key = m->asked[n_asked++]->key;
-		if (value->origin != ET_GRAPH_CONSTANT || !value->n_users)
-			continue;
-		enum et_status status = ocl_weight_get(m->device, m->payload->program, key, value->tensor->data,
-			value->tensor->n_bytes, &model->weights[i], &is_new, m->diag);
-		if (status != ET_OK)
-			return status;
-		if (is_new)
-			et_add_up(&model->n_weight_bytes, value->tensor->n_bytes);
+	for (uint32_t i = 0; i < graph->n_values && status == ET_OK; i++) {
+		uint8_t type = is_constant(&graph->values[i]) ? graph->values[i].tensor->type : 0;
+		if (is_constant(&graph->values[i]))
+			status = upload_one(m, i, keys[i], &(struct ocl_layout){ OCL_AS_IS, type, type },
+				&model->weights[i]);
 	}
 	/* The payload goes: nothing may look at its bytes any more. */
-	for (uint32_t i = 0; i < model->graph.n_values; i++)
-		if (model->graph.values[i].kind == ET_GRAPH_TENSOR)
-			model->graph.values[i].tensor->data = NULL;
-	return ET_OK;
+	for (uint32_t i = 0; i < graph->n_values; i++)
+		if (graph->values[i].kind == ET_GRAPH_TENSOR)
+			graph->values[i].tensor->data = NULL;
+	return status;
 }
 
 static enum et_status make_arrays(struct maker *m)
@@ -343,7 +471,7 @@ static enum et_status make_arrays(struct maker *m)
 }
 
 enum et_status ocl_model_new(struct inferd_delegate_model **ret_model, struct ocl_device *device,
-	const struct inferd_delegate_payload *payload, const char *dump_dir, struct et_diag *diag)
+	const struct inferd_delegate_payload *payload, bool fuses, const char *dump_dir, struct et_diag *diag)
 {
 	static enum et_status (*const parts[])(struct maker *) = { read_graph, check_tensors, make_arrays, place,
 		plan_nodes, check_kernels, upload };
@@ -355,7 +483,9 @@ enum et_status ocl_model_new(struct inferd_delegate_model **ret_model, struct oc
 		free(m);
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a model");
 	}
-	*m = (struct maker){ .device = device, .model = model, .payload = payload, .dump_dir = dump_dir, .diag = diag };
+	*m = (struct maker){
+		.device = device, .model = model, .payload = payload, .fuses = fuses, .dump_dir = dump_dir, .diag = diag
+	};
 	model->device = device;
 	et_pool_init(&model->pool, ocl_allocator());
 	et_pool_init(&m->scratch, ocl_allocator());
@@ -376,6 +506,11 @@ void ocl_model_free(struct inferd_delegate_model *model)
 	for (uint32_t i = 0; i < model->graph.n_values && model->weights; i++)
 		if (model->weights[i])
 			ocl_weight_unref(model->device, model->weights[i]);
+	for (uint32_t i = 0; i < model->graph.n_nodes && model->steps; i++) {
+		if (model->steps[i].packed)
+			ocl_weight_unref(model->device, model->steps[i].packed);
+		ocl_epilogue_free(model->device, &model->steps[i]);
+	}
 	et_pool_deinit(&model->pool);
 	free(model);
 }

@@ -44,6 +44,12 @@ struct ocl_saved {
 	uint64_t at, n_bytes, saved_at;
 };
 
+/* The caller's memory of an argument, where it is used in place. */
+struct ocl_memory {
+	cl_mem buffer; /* NULL: not in place */
+	uint64_t at, n_bytes;
+};
+
 struct inferd_delegate_instance {
 	struct inferd_delegate_model *model;
 	cl_mem *states;
@@ -54,15 +60,17 @@ struct inferd_delegate_instance {
 	struct ocl_saved *saved; /* of the run, in the order in which they were overwritten */
 	uint32_t n_saved;
 	uint64_t n_saved_bytes;
+	struct ocl_memory *in_place; /* for each value */
 	atomic_bool is_cancelled;
 };
 
 /* Make @payload ready on @device. ET_E_NOT_SUPPORTED names the operator that cannot be run; ET_E_OUT_OF_RESOURCES says
  * what is needed and what there is; ET_PENDING: kernels have to be built by another process, and are requested; else
- * what et_graph_read_vulkan answers. @dump_dir: the folder for texts of the
+ * what et_graph_read_vulkan answers. @fuses: passes fuse nodes, and fast kernels run them; else each node is run by its
+ * plain kernel, in the payload's types. @dump_dir: the folder for texts of the
  * graph after each pass; NULL: none are written. Any thread. */
 enum et_status ocl_model_new(struct inferd_delegate_model **ret_model, struct ocl_device *device,
-	const struct inferd_delegate_payload *payload, const char *dump_dir, struct et_diag *diag);
+	const struct inferd_delegate_payload *payload, bool fuses, const char *dump_dir, struct et_diag *diag);
 void ocl_model_free(struct inferd_delegate_model *model);
 
 /* An instance with zeroed states. */

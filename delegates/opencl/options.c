@@ -30,6 +30,7 @@ enum et_status ocl_options_read(struct ocl_options *ret_options, const struct in
 	struct et_diag *diag)
 {
 	struct ocl_options options = { .devices = "gpu, accelerator" };
+	bool fuses = true;
 	for (uint32_t i = 0; i < host->n_options; i++) {
 		const char *key = host->options[i]->key, *value = host->options[i]->value;
 		if (strcmp(key, "library") == 0)
@@ -42,13 +43,14 @@ enum et_status ocl_options_read(struct ocl_options *ret_options, const struct in
 			options.devices = value;
 		else if (strcmp(key, "drivers") == 0)
 			options.drivers = value;
-		else if (strcmp(key, "dump") != 0)
+		else if (strcmp(key, "dump") != 0 && strcmp(key, "fuse") != 0)
 			return et_fail(diag, ET_E_INVALID_ARGUMENT,
-				"option '%.60s' is unknown: there are devices, platforms, drivers, vendors, library, dump",
+				"option '%.60s' is unknown: there are devices, platforms, drivers, vendors, library, fuse, dump",
 				key);
-		else if (!read_bool(value, &options.dumps))
-			return et_fail(diag, ET_E_INVALID_ARGUMENT, "dump: '%.40s' is neither yes nor no", value);
+		else if (!read_bool(value, key[0] == 'd' ? &options.dumps : &fuses))
+			return et_fail(diag, ET_E_INVALID_ARGUMENT, "%s: '%.40s' is neither yes nor no", key, value);
 	}
+	options.is_plain = !fuses;
 	*ret_options = options;
 	return ET_OK;
 }

@@ -15,6 +15,7 @@ struct ocl_options {
 	const char *platforms; /* a list of parts of names: only these platforms are asked */
 	const char *devices;   /* a list of gpu, accelerator, cpu, all, and parts of names */
 	const char *drivers;   /* rusticl's drivers, RUSTICL_ENABLE */
+	bool is_plain;         /* no fused nodes, no fast kernels: each node by its plain kernel */
 	bool dumps;            /* the graphs of each payload are written into the cache folder */
 };
 

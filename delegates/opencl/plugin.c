@@ -8,6 +8,7 @@
  * A device that fails is lost: runs answer E_LOST, and the host starts the process anew. */
 #include "delegates/convert.h"
 #include "delegates/inferd-delegate.h"
+#include "delegates/opencl/import.h"
 #include "delegates/opencl/lane.h"
 #include "delegates/opencl/model.h"
 #include "delegates/opencl/options.h"
@@ -86,7 +87,8 @@ static int devices(void *self, uint32_t index, struct inferd_delegate_device *re
 		snprintf(ret_device->driver, sizeof(ret_device->driver), "%s", device->driver);
 		snprintf(ret_device->features, sizeof(ret_device->features), "%s", device->features);
 	}
-	ret_device->flags = INFERD_DELEGATE_CAN_CANCEL | (device->is_cpu ? INFERD_DELEGATE_SIMULATOR : 0);
+	ret_device->flags = INFERD_DELEGATE_CAN_CANCEL | (device->imports ? INFERD_DELEGATE_ZERO_COPY : 0) |
+			    (device->is_cpu ? INFERD_DELEGATE_SIMULATOR : 0);
 	return INFERD_DELEGATE_OK;
 }
 
@@ -156,7 +158,8 @@ static int init(void *self, const struct inferd_delegate_payload *payload, struc
 	struct inferd_delegate_model *model = NULL;
 	enum et_status status = find_device(p, payload, &device, &diag);
 	if (status == ET_OK)
-		status = ocl_model_new(&model, device, payload, p->options.dumps ? p->host->cache_dir : NULL, &diag);
+		status = ocl_model_new(&model, device, payload, !p->options.is_plain,
+			p->options.dumps ? p->host->cache_dir : NULL, &diag);
 	if (status == ET_OK && payload->n_args && payload->n_args != model->graph.n_inputs + model->graph.n_outputs) {
 		status = et_fail(&diag, ET_E_INVALID_PROGRAM, "the program passes %u arguments, the payload has %u",
 			payload->n_args, model->graph.n_inputs + model->graph.n_outputs);
@@ -177,7 +180,7 @@ static int init(void *self, const struct inferd_delegate_payload *payload, struc
 	ret_info->device = device->index;
 	ret_info->n_bytes = model->n_weight_bytes + model->pool.n_bytes;
 	ret_info->scratch_bytes = (uint64_t)model->graph.n_values *
-					  (sizeof(struct et_graph_size) + sizeof(struct ocl_home)) +
+				  (sizeof(struct et_graph_size) + sizeof(struct ocl_home) + sizeof(struct ocl_memory)) +
 				  model->n_saved_bytes;
 	if (INFERD_DELEGATE_HAS(ret_info, state_bytes))
 		ret_info->state_bytes = model->n_state_bytes;
@@ -214,6 +217,13 @@ static void cancel(struct inferd_delegate_model *model, struct inferd_delegate_i
 	ocl_turn_wake(model->device);
 }
 
+static int buffer_import(void *self, uint32_t index, const struct inferd_delegate_memory *memory,
+	struct inferd_delegate_buffer **ret_buffer)
+{
+	struct plugin *p = self;
+	return index < p->n_devices ? ocl_import(&p->devices[index], memory, ret_buffer) : INFERD_DELEGATE_E_NOT_FOUND;
+}
+
 static int stats(void *self, uint32_t index, struct inferd_delegate_stats *ret_stats)
 {
 	struct plugin *p = self;
@@ -224,6 +234,8 @@ static int stats(void *self, uint32_t index, struct inferd_delegate_stats *ret_s
 	ret_stats->n_runs = device->n_runs;
 	ret_stats->busy_ns = device->busy_ns;
 	ret_stats->memory_bytes = device->n_used_bytes;
+	if (INFERD_DELEGATE_HAS(ret_stats, copied_bytes))
+		ret_stats->copied_bytes = device->n_copied_bytes;
 	pthread_mutex_unlock(&device->lock);
 	return INFERD_DELEGATE_OK;
 }
@@ -258,6 +270,8 @@ static const struct inferd_delegate table = {
 	.instance_free = ocl_instance_free,
 	.instance_reset = instance_reset,
 	.cancel = cancel,
+	.buffer_import = buffer_import,
+	.buffer_free = ocl_import_free,
 	.stats = stats,
 	.build = build,
 };

@@ -3,9 +3,11 @@
  * step starts kernels. The queue is in order, so nothing waits for anything, except that a symbol that is an element of
  * a tensor is read back.
  *
- * After about OCL_MAX_COST operations the run waits for what it has enqueued and looks whether it was cancelled: a
- * queue that holds the work of seconds cannot be stopped. A kernel with more work is started in parts. Whatever
- * happens, a run returns only when nothing of it is under way, since the arguments are the client's memory. */
+ * A run goes in slices: after OCL_SLICE_NS of work it waits for what it has enqueued and looks whether it was
+ * cancelled, since a queue that holds the work of seconds cannot be stopped. How long work takes is predicted from the
+ * number of operations and from how fast the step was in earlier slices; a kernel with more work is started in parts.
+ * The first run of a model supposes a slow device, so its slices are short. Whatever happens, a run returns only when
+ * nothing of it is under way, since the arguments are the client's memory. */
 #include "delegates/opencl/run.h"
 
 #include "delegates/opencl/clock.h"
@@ -20,9 +22,38 @@
 
 void ocl_run_enqueued(struct ocl_run *run, cl_event event)
 {
-	if (run->last)
+	if (run->last) {
 		run->model->device->cl->ReleaseEvent(run->last);
+	} else {
+		run->began_ns = ocl_now_ns();
+		run->first_step = run->step;
+	}
 	run->last = event;
+}
+
+enum { RATE_ONE = 1 << 16 }; /* a step's rate: operations of this many take that many ns */
+
+uint64_t ocl_run_predict(const struct ocl_run *run, uint64_t cost)
+{
+	uint32_t rate = atomic_load_explicit(&run->model->steps[run->step].rate, memory_order_relaxed);
+	return et_times(cost, rate ? rate : RATE_ONE) / RATE_ONE;
+}
+
+/* The slice took @ns: correct the rates of its steps. Several runs may do so at once; each of them is as right. */
+static void learn(struct ocl_run *run, uint64_t ns)
+{
+	double factor = run->predicted_ns ? (double)ns / (double)run->predicted_ns : 1;
+	factor = factor < 1.0 / 64 ? 1.0 / 64 : factor > 64 ? 64 : factor;
+	for (uint32_t i = run->first_step; i <= run->step && run->predicted_ns > 1000; i++) {
+		atomic_uint *at = &run->model->steps[i].rate;
+		uint32_t rate = atomic_load_explicit(at, memory_order_relaxed);
+		double next = (rate ? rate : RATE_ONE) * factor;
+		atomic_store_explicit(at,
+			next < 1            ? 1
+			: next > UINT32_MAX ? UINT32_MAX
+					    : (uint32_t)next,
+			memory_order_relaxed);
+	}
 }
 
 enum et_status ocl_run_wait(struct ocl_run *run, struct et_diag *diag)
@@ -39,15 +70,17 @@ enum et_status ocl_run_wait(struct ocl_run *run, struct et_diag *diag)
 		device->cl->Finish(run->lane->queue);
 	device->cl->ReleaseEvent(run->last);
 	run->last = NULL;
-	run->cost = 0;
+	if (error == CL_SUCCESS)
+		learn(run, ocl_now_ns() - run->began_ns);
+	run->predicted_ns = 0;
 	return error == CL_SUCCESS ? ET_OK : ocl_device_fail(device, error, "clWaitForEvents", diag);
 }
 
-enum et_status ocl_run_pace(struct ocl_run *run, uint64_t cost, struct et_diag *diag)
+enum et_status ocl_run_pace(struct ocl_run *run, uint64_t ns, struct et_diag *diag)
 {
 	enum et_status status = ET_OK;
-	et_add_up(&run->cost, cost);
-	if (run->cost >= OCL_MAX_COST) {
+	et_add_up(&run->predicted_ns, ns);
+	if (run->predicted_ns >= OCL_SLICE_NS) {
 		status = ocl_run_wait(run, diag);
 		run->waited_ns += ocl_turn_wait(run->model->device, run->priority, &run->instance->is_cancelled);
 	}
@@ -59,7 +92,13 @@ enum et_status ocl_run_pace(struct ocl_run *run, uint64_t cost, struct et_diag *
 void ocl_run_memory(const struct ocl_run *run, uint32_t root, cl_mem *ret_buffer, uint64_t *ret_at)
 {
 	const struct inferd_delegate_model *model = run->model;
+	const struct ocl_memory *in_place = &run->instance->in_place[root];
 	*ret_at = 0;
+	if (in_place->buffer) {
+		*ret_buffer = in_place->buffer;
+		*ret_at = in_place->at;
+		return;
+	}
 	switch (model->graph.values[root].origin) {
 	case ET_GRAPH_CONSTANT:
 		*ret_buffer = model->weights[root] ? model->weights[root]->buffer : NULL;
@@ -71,6 +110,13 @@ void ocl_run_memory(const struct ocl_run *run, uint32_t root, cl_mem *ret_buffer
 		*ret_buffer = run->lane->arena;
 		*ret_at = model->places[root];
 	}
+}
+
+uint64_t ocl_run_room(const struct ocl_run *run, uint32_t root)
+{
+	const struct et_graph_tensor *tensor = run->model->graph.values[root].tensor;
+	const struct ocl_memory *in_place = &run->instance->in_place[root];
+	return (in_place->buffer ? in_place->n_bytes : tensor->n_bytes) / et_scalar_size(tensor->type);
 }
 
 /* --- sizes and homes ------------------------------------------------------------------------------ */
@@ -93,12 +139,11 @@ static enum et_status settle(struct ocl_run *run, uint32_t node, uint32_t index,
 		if (n)
 			et_add_up(&home->at, et_times(tensor->alias_start, inner));
 	}
-	const struct et_graph_tensor *root = graph->values[home->root].tensor;
-	n_there = root->n_bytes / et_scalar_size(root->type);
+	n_there = ocl_run_room(run, home->root);
 	if (n > INT32_MAX || !et_in_range(home->at, n, n_there))
 		return et_fail(diag, ET_E_INVALID_ARGUMENT,
-			"node %u, %s: a result has %llu elements, more than the largest that the payload declares",
-			node, graph->nodes[node].op->name, (unsigned long long)n);
+			"node %u, %s: a result has %llu elements, more than there is room for", node,
+			graph->nodes[node].op->name, (unsigned long long)n);
 	return ET_OK;
 }
 
@@ -188,6 +233,7 @@ static enum et_status walk(struct ocl_run *run, struct et_diag *diag)
 {
 	enum et_status status = ET_OK;
 	for (uint32_t i = 0; i < run->model->graph.n_nodes && status == ET_OK; i++) {
+		run->step = i;
 		status = find_sizes(run, i, diag);
 		if (status == ET_OK)
 			status = run_node(run, i, diag);
@@ -243,6 +289,7 @@ enum et_status ocl_run(struct inferd_delegate_model *model, struct inferd_delega
 	instance->n_saved_bytes = 0;
 	et_pool_init(&run.scratch, ocl_allocator());
 	et_graph_largest_sizes(&model->graph, instance->sizes);
+	memset(instance->in_place, 0, model->graph.n_values * sizeof(*instance->in_place));
 	for (uint32_t i = 0; i < model->graph.n_values; i++)
 		instance->homes[i] = (struct ocl_home){ .root = i };
 	status = clear_error(&run, diag);

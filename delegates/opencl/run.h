@@ -5,18 +5,20 @@
 
 #include "delegates/opencl/model.h"
 
-/* About as many operations as a slow device computes in 5 ms. */
-enum { OCL_MAX_COST = 5000000 };
+/* What is enqueued between two looks at the clock and at what the host wants is to take less than 5 ms. */
+enum { OCL_SLICE_NS = 4000000 };
 
 struct ocl_run {
 	struct inferd_delegate_model *model;
 	struct inferd_delegate_instance *instance;
 	const struct inferd_delegate_run *view; /* the host's */
 	struct ocl_lane *lane;
-	cl_event last;          /* of the last command; NULL: everything has ended */
-	uint64_t cost;          /* operations enqueued since the last wait */
-	uint32_t priority;      /* enum inferd_delegate_priority */
-	uint64_t waited_ns;     /* for runs of a higher one */
+	cl_event last;      /* of the last command; NULL: everything has ended */
+	uint32_t priority;  /* enum inferd_delegate_priority */
+	uint64_t waited_ns; /* for runs of a higher one */
+	/* The slice: what was enqueued since the last wait. Its steps, since when, and for how long by prediction. */
+	uint32_t first_step, step;
+	uint64_t began_ns, predicted_ns;
 	struct et_pool scratch; /* converted arguments */
 };
 
@@ -27,9 +29,11 @@ enum et_status ocl_run(struct inferd_delegate_model *model, struct inferd_delega
 
 /* Wait until all that was enqueued has ended. */
 enum et_status ocl_run_wait(struct ocl_run *run, struct et_diag *diag);
-/* Count @cost operations that were enqueued. After OCL_MAX_COST of them, wait for them; in any case, ET_E_CANCELLED if
+/* How long @cost operations of the step that is being run take, as earlier runs measured it. */
+uint64_t ocl_run_predict(const struct ocl_run *run, uint64_t cost);
+/* Count work of that length that was enqueued. After OCL_SLICE_NS of it, wait for it; in any case, ET_E_CANCELLED if
  * the run was cancelled. */
-enum et_status ocl_run_pace(struct ocl_run *run, uint64_t cost, struct et_diag *diag);
+enum et_status ocl_run_pace(struct ocl_run *run, uint64_t ns, struct et_diag *diag);
 /* Remember the event of a command that was enqueued. */
 void ocl_run_enqueued(struct ocl_run *run, cl_event event);
 
@@ -41,7 +45,11 @@ enum et_status ocl_state_save(struct ocl_run *run, cl_mem state, uint64_t at, ui
 /* Put back what was saved, and wait. */
 enum et_status ocl_states_restore(struct ocl_run *run, struct et_diag *diag);
 
-/* Arguments; in arguments.c. Take sizes and numbers of the inputs, and upload the tensors. */
+/* How many elements there are at @root, from its first one on. */
+uint64_t ocl_run_room(const struct ocl_run *run, uint32_t root);
+
+/* Arguments; in arguments.c. Take sizes and numbers of the inputs, upload the tensors that are not used in place, and
+ * find the outputs that are. */
 enum et_status ocl_inputs_take(struct ocl_run *run, struct et_diag *diag);
 /* Enqueue the reads of all outputs, wait, and convert. The outputs' sizes are set. */
 enum et_status ocl_outputs_give(struct ocl_run *run, struct et_diag *diag);

@@ -27,6 +27,19 @@ const struct ocl_row *ocl_row_find(const char *name)
 	return NULL;
 }
 
+const struct ocl_row *ocl_fast_row_find(const struct et_graph_operator *op)
+{
+	static const struct ocl_row chain = { "chain", ocl_plan_chain, ocl_run_chain };
+	static const struct ocl_row *const tables[] = { ocl_rows_fast_matrix, ocl_rows_fast_convolution };
+	if (et_graph_operator_is_step(op))
+		return &chain;
+	for (size_t i = 0; i < ET_ARRAY_LEN(tables); i++)
+		for (const struct ocl_row *row = tables[i]; row->name; row++)
+			if (strcmp(row->name, op->name) == 0)
+				return row;
+	return NULL;
+}
+
 /* --- plan ----------------------------------------------------------------------------------------- */
 
 bool ocl_refuse(struct ocl_plan *plan, const char *format, ...)
@@ -116,6 +129,12 @@ bool ocl_use(struct ocl_plan *plan, uint32_t k, const char *family, const struct
 	return plan->status == ET_OK;
 }
 
+void ocl_pack(struct ocl_plan *plan, uint32_t arg, const struct ocl_layout *layout)
+{
+	plan->step->packed_value = plan->node->args[arg];
+	plan->step->layout = *layout;
+}
+
 /* --- views ---------------------------------------------------------------------------------------- */
 
 uint64_t ocl_numel(const struct et_graph_size *size)
@@ -124,6 +143,11 @@ uint64_t ocl_numel(const struct et_graph_size *size)
 	for (uint32_t i = 0; i < size->n_dims; i++)
 		n = et_times(n, size->dims[i]);
 	return n;
+}
+
+uint64_t ocl_blocks(uint64_t n, uint64_t size)
+{
+	return (n + size - 1) / size;
 }
 
 uint64_t ocl_view_numel(const struct ocl_view *view)
@@ -158,6 +182,27 @@ struct ocl_view ocl_view_as(const struct et_graph_size *size, const struct et_gr
 	return view;
 }
 
+uint32_t ocl_views_simplify(struct ocl_view *views, uint32_t n)
+{
+	uint32_t n_dims = 0;
+	for (uint32_t d = 0; d < views[0].n_dims; d++) {
+		bool joins = n_dims > 0;
+		if (views[0].dims[d] == 1)
+			continue;
+		for (uint32_t v = 0; v < n && joins; v++)
+			joins = views[v].strides[n_dims - 1] == views[v].strides[d] * (int64_t)views[0].dims[d];
+		for (uint32_t v = 0; v < n; v++) {
+			uint32_t to = joins ? n_dims - 1 : n_dims;
+			views[v].dims[to] = joins ? views[v].dims[to] * views[v].dims[d] : views[v].dims[d];
+			views[v].strides[to] = views[v].strides[d];
+		}
+		n_dims += !joins;
+	}
+	for (uint32_t v = 0; v < n; v++)
+		views[v].n_dims = n_dims;
+	return n_dims;
+}
+
 /* --- arguments of kernels ------------------------------------------------------------------------- */
 
 bool ocl_misfit(struct ocl_call *call, const char *format, ...)
@@ -175,8 +220,20 @@ bool ocl_misfit(struct ocl_call *call, const char *format, ...)
 void ocl_begin(struct ocl_call *call, struct ocl_launch *launch, uint32_t kernel)
 {
 	launch->kernel = call->step->kernels[kernel];
+	launch->local = call->run->model->device->work_group_size;
 	launch->n_args = 0;
 	launch->is_wrong = !launch->kernel;
+}
+
+uint64_t ocl_lanes_group(const struct ocl_device *device)
+{
+	return device->is_cpu ? 1 : device->work_group_size;
+}
+
+void ocl_begin_lanes(struct ocl_call *call, struct ocl_launch *launch, uint32_t kernel)
+{
+	ocl_begin(call, launch, kernel);
+	launch->local = ocl_lanes_group(call->run->model->device);
 }
 
 void ocl_put(struct ocl_launch *launch, const void *bytes, size_t n)
@@ -235,11 +292,10 @@ static bool find_memory(struct ocl_call *call, uint32_t value, cl_mem *ret_buffe
 	if (v->kind != ET_GRAPH_TENSOR)
 		return ocl_misfit(call, "an argument is no tensor");
 	struct ocl_home home = instance->homes[value];
-	const struct et_graph_tensor *root = call->shapes.graph->values[home.root].tensor;
-	uint64_t n_bytes = et_scalar_size(root->type), at, n_root = root->n_bytes / n_bytes;
+	uint64_t n_bytes = et_scalar_size(call->shapes.graph->values[home.root].tensor->type), at;
 	ocl_run_memory(call->run, home.root, ret_buffer, &at);
 	*ret_at = at / n_bytes + home.at;
-	*ret_n = et_less(n_root, home.at);
+	*ret_n = et_less(ocl_run_room(call->run, home.root), home.at);
 	return true;
 }
 
@@ -259,6 +315,14 @@ void ocl_put_tensor(struct ocl_call *call, struct ocl_launch *launch, uint32_t v
 	}
 	ocl_put(launch, &buffer, sizeof(buffer));
 	ocl_put(launch, &at, sizeof(at));
+}
+
+void ocl_put_packed(struct ocl_call *call, struct ocl_launch *launch)
+{
+	cl_mem buffer = call->step->packed ? call->step->packed->buffer : NULL;
+	launch->is_wrong |= !buffer;
+	ocl_put(launch, &buffer, sizeof(buffer));
+	ocl_put(launch, &(cl_ulong){ 0 }, sizeof(cl_ulong));
 }
 
 void ocl_put_optional(struct ocl_call *call, struct ocl_launch *launch, uint32_t value, uint64_t n)
@@ -308,7 +372,7 @@ static cl_int enqueue(struct ocl_device *device, struct ocl_run *run, const stru
 	size_t n)
 {
 	const struct ocl_api *cl = device->cl;
-	size_t local = device->work_group_size, global = (n + local - 1) / local * local;
+	size_t local = launch->local, global = (n + local - 1) / local * local;
 	cl_event event = NULL;
 	cl_int error = CL_SUCCESS;
 	pthread_mutex_lock(&device->lock);
@@ -324,9 +388,10 @@ static cl_int enqueue(struct ocl_device *device, struct ocl_run *run, const stru
 }
 
 /* How many work-items go at once: no more than the run may enqueue before it looks up. */
-static uint64_t part_of(const struct ocl_device *device, uint64_t n, uint64_t cost)
+static uint64_t part_of(const struct ocl_run *run, uint64_t local, uint64_t n, uint64_t cost)
 {
-	uint64_t local = device->work_group_size, most = OCL_MAX_COST / (cost ? cost : 1) / local * local;
+	uint64_t all_ns = ocl_run_predict(run, et_times(n, cost));
+	uint64_t n_parts = all_ns / OCL_SLICE_NS + 1, most = ocl_blocks(n, n_parts) / local * local;
 	return most < local ? local : most < n ? most : n;
 }
 
@@ -339,12 +404,14 @@ bool ocl_start(struct ocl_call *call, struct ocl_launch *launch, uint64_t n, uin
 		return true;
 	if (n > INT32_MAX)
 		return ocl_misfit(call, "%llu elements", (unsigned long long)n);
-	uint64_t part = part_of(device, n, cost);
+	uint64_t part = part_of(call->run, launch->local, n, cost ? cost : 1);
 	for (uint64_t first = 0; first < n; first += part) {
 		uint64_t n_now = n - first < part ? n - first : part;
 		cl_int error = enqueue(device, call->run, launch, (size_t)first, (size_t)n_now);
 		call->status = error == CL_SUCCESS
-				       ? ocl_run_pace(call->run, et_times(n_now, cost ? cost : 1), call->shapes.diag)
+				       ? ocl_run_pace(call->run,
+						 ocl_run_predict(call->run, et_times(n_now, cost ? cost : 1)),
+						 call->shapes.diag)
 				       : ocl_device_fail(device, error, launch->kernel->family, call->shapes.diag);
 		if (call->status != ET_OK)
 			return false;

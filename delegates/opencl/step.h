@@ -12,6 +12,7 @@
 #include "delegates/graph/shape_rules.h"
 #include "delegates/opencl/model.h"
 #include "delegates/opencl/programs.h"
+#include "delegates/opencl/weights.h"
 
 struct ocl_plan {
 	struct ocl_device *device;
@@ -19,6 +20,7 @@ struct ocl_plan {
 	const struct et_graph_node *node;
 	struct ocl_step *step;
 	struct et_diag *diag;
+	bool is_fast;          /* fast kernels may be used */
 	enum et_status status; /* of what failed */
 };
 
@@ -32,16 +34,30 @@ struct ocl_row {
 	bool (*numbers)(struct ocl_call *call, double numbers[8]); /* of the expression */
 };
 
-enum { OCL_MAX_KERNELS = 2 };
+enum { OCL_MAX_KERNELS = 2, OCL_MAX_OPERANDS = 3 };
 
 struct ocl_step {
 	const struct ocl_row *row; /* NULL: the node needs no work */
 	const struct ocl_kernel *kernels[OCL_MAX_KERNELS];
-	uint8_t compute; /* enum et_scalar_type: f32, i32, i64 */
+	uint8_t compute;  /* enum et_scalar_type: f32, i32, i64 */
+	atomic_uint rate; /* how fast it was; 0: not known yet. In run.c */
+	uint8_t variant;  /* what plan decided, and run wants to know */
+	/* Weights in an order that a kernel wants, made of the constant packed_value; ET_GRAPH_NONE: there are none. */
+	uint32_t packed_value;
+	struct ocl_layout layout;
+	struct ocl_weight *packed;
+	/* The node's own steps: a range, instructions, and the tensors that they read; in epilogue.c. */
+	float low, high;
+	uint32_t n_operands, operands[OCL_MAX_OPERANDS];
+	cl_mem code;
+	uint64_t n_code_bytes;
 };
 
-/* The row of an operator; NULL: it is not implemented. */
+/* The row of an operator's plain kernels; NULL: it is not implemented. */
 const struct ocl_row *ocl_row_find(const char *name);
+/* The row of its fast kernels, which also run its steps; NULL: it has none. Their plan answers false without a status
+ * where the plain kernel is to be used. */
+const struct ocl_row *ocl_fast_row_find(const struct et_graph_operator *op);
 
 /* --- for plan ------------------------------------------------------------------------------------- */
 
@@ -66,6 +82,9 @@ bool ocl_use(struct ocl_plan *plan, uint32_t k, const char *family, const struct
 #define OCL_USE(plan, k, family, more, ...)                                      \
 	ocl_use(plan, k, family, (const struct ocl_definition[]){ __VA_ARGS__ }, \
 		sizeof((const struct ocl_definition[]){ __VA_ARGS__ }) / sizeof(struct ocl_definition), more)
+
+/* Upload argument @arg, a constant, with this layout for the step, and not as it is. */
+void ocl_pack(struct ocl_plan *plan, uint32_t arg, const struct ocl_layout *layout);
 
 /* --- for run -------------------------------------------------------------------------------------- */
 
@@ -92,10 +111,17 @@ struct ocl_view ocl_view_of(const struct et_graph_size *size);
 struct ocl_view ocl_view_as(const struct et_graph_size *size, const struct et_graph_size *to);
 uint64_t ocl_view_numel(const struct ocl_view *view);
 
-enum { OCL_MAX_KERNEL_ARGS = 40, OCL_MAX_ARG_BYTES = 64 };
+/* Drop dimensions of 1, and join neighbours that follow each other in all @n views, which have the same dims. The
+ * number of dimensions that are left. */
+uint32_t ocl_views_simplify(struct ocl_view *views, uint32_t n);
+/* How many blocks of @size it takes for @n. */
+uint64_t ocl_blocks(uint64_t n, uint64_t size);
+
+enum { OCL_MAX_KERNEL_ARGS = 48, OCL_MAX_ARG_BYTES = 64 };
 struct ocl_launch {
 	const struct ocl_kernel *kernel;
 	uint32_t n_args;
+	size_t local;  /* work-items of a group */
 	bool is_wrong; /* an argument did not suit: it is not started */
 	struct {
 		size_t n;
@@ -105,6 +131,10 @@ struct ocl_launch {
 
 /* Begin a launch of the step's kernel @kernel, with no arguments yet. */
 void ocl_begin(struct ocl_call *call, struct ocl_launch *launch, uint32_t kernel);
+/* Work-items of a group of kernels of the device's width: a work-item is much work, so a CPU gets groups of one. */
+uint64_t ocl_lanes_group(const struct ocl_device *device);
+/* ocl_begin for such a kernel. */
+void ocl_begin_lanes(struct ocl_call *call, struct ocl_launch *launch, uint32_t kernel);
 /* Append an argument of @n bytes, which are copied. */
 void ocl_put(struct ocl_launch *launch, const void *bytes, size_t n);
 /* Append an int or a uint of 32 bits; a number that is neither makes the launch wrong. */
@@ -117,7 +147,9 @@ void ocl_put_ints(struct ocl_launch *launch, const int64_t *ints, uint32_t n);
 void ocl_put_sizes(struct ocl_launch *launch, const uint32_t *sizes, uint32_t n);
 /* Buffer and place of the tensor @value, of which the kernel reaches elements below @n. */
 void ocl_put_tensor(struct ocl_call *call, struct ocl_launch *launch, uint32_t value, uint64_t n);
-/* The same for an argument that may have been left out. */
+/* The step's packed weights. */
+void ocl_put_packed(struct ocl_call *call, struct ocl_launch *launch);
+/* ocl_put_tensor for an argument that may have been left out. */
 void ocl_put_optional(struct ocl_call *call, struct ocl_launch *launch, uint32_t value, uint64_t n);
 /* The same without its strides, for a kernel that reaches the elements of @view. */
 void ocl_put_view(struct ocl_call *call, struct ocl_launch *launch, uint32_t value, const struct ocl_view *view);
@@ -134,8 +166,23 @@ bool ocl_run_elementwise(struct ocl_call *call, uint32_t k, uint32_t n, const ui
 bool ocl_plan_elementwise(struct ocl_plan *plan, uint32_t k, const char *expression, uint8_t result,
 	const uint8_t *types, uint32_t n);
 
+/* Chains of elementwise operators; in epilogue.c. */
+bool ocl_plan_chain(struct ocl_plan *plan);
+bool ocl_run_chain(struct ocl_call *call);
+
+/* The layers of int8 tensors: x, scale, zero point, weights, sums, scales, the result's scale and zero point, bias ...
+ * Types and the activation, argument @activation; and arguments of kernels: scales, numbers, whether it is relu. In
+ * steps_quantized.c. */
+bool ocl_q8ta_check(struct ocl_plan *plan, uint32_t activation);
+void ocl_put_q8ta(struct ocl_call *call, struct ocl_launch *launch, uint64_t n_columns, uint32_t activation);
+
+/* Whether the fast kernels take the node, and its steps. */
+bool ocl_matrix_is_fast(const struct et_graph *graph, const struct et_graph_node *node);
+bool ocl_convolution_is_fast(const struct et_graph *graph, const struct et_graph_node *node);
+
 /* The rows of each file; the last has no name. */
 extern const struct ocl_row ocl_rows_elementwise[], ocl_rows_movement[], ocl_rows_gather[], ocl_rows_reduce[],
-	ocl_rows_norm[], ocl_rows_matrix[], ocl_rows_window[], ocl_rows_quantized[], ocl_rows_attention[];
+	ocl_rows_norm[], ocl_rows_matrix[], ocl_rows_window[], ocl_rows_quantized[], ocl_rows_attention[],
+	ocl_rows_fast_matrix[], ocl_rows_fast_convolution[];
 
 #endif

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 enum { MAX_WIDTH = 512 }; /* of a head: a work-item keeps a row of the result */
+enum variant { ROW, TILE };
 
 /* --- attention ------------------------------------------------------------------------------------ */
 
@@ -21,20 +22,26 @@ static bool use_attention(struct ocl_plan *plan, uint32_t k, uint32_t q_arg, uin
 	const struct et_graph_tensor *q = graph->values[plan->node->args[q_arg]].tensor,
 				     *v = graph->values[plan->node->args[v_arg]].tensor;
 	uint8_t mask = mask_arg < 0 ? ET_FLOAT32 : ocl_arg_type(plan, (uint32_t)mask_arg);
-	char definitions[160];
-	if (q->n_dims != 4 || v->n_dims != 4)
+	char definitions[260], tile[80] = "";
+	if ((q->n_dims != 4 && q->n_dims != 3) || v->n_dims != q->n_dims)
 		return ocl_refuse(plan, "tensors that do not have four dimensions");
-	if (!q->dims[3] || !v->dims[3] || q->dims[3] > MAX_WIDTH || v->dims[3] > MAX_WIDTH)
-		return ocl_refuse(plan, "heads of %u and %u elements, at most %u", q->dims[3], v->dims[3], MAX_WIDTH);
+	uint32_t width = q->dims[q->n_dims - 1], v_width = v->dims[v->n_dims - 1];
+	if (!width || !v_width || width > MAX_WIDTH || v_width > MAX_WIDTH)
+		return ocl_refuse(plan, "heads of %u and %u elements, at most %u", width, v_width, MAX_WIDTH);
 	if (mask != ET_BOOL && !ocl_is_float(mask))
 		return ocl_refuse(plan, "a mask of %s", et_scalar_name(mask));
-	snprintf(definitions, sizeof(definitions), "%s%s#define WIDTH %u\n#define V_WIDTH %u\n", more,
-		mask == ET_BOOL ? "#define MASK_IS_BOOL\n" : "", q->dims[3], v->dims[3]);
+	bool is_tile = plan->is_fast && width % plan->device->n_lanes == 0 && v_width % plan->device->n_lanes == 0;
+	plan->step->variant = is_tile ? TILE : ROW;
+	if (is_tile)
+		snprintf(tile, sizeof(tile), "#define WIDTH %u\n#define ROWS 4\n#define GROUP %u\n",
+			plan->device->n_lanes, (unsigned)ocl_lanes_group(plan->device));
+	snprintf(definitions, sizeof(definitions), "%s%s#define LENGTH %u\n#define V_LENGTH %u\n%s", more,
+		mask == ET_BOOL ? "#define MASK_IS_BOOL\n" : "", width, v_width, tile);
 	return ocl_want(plan, (int)q_arg, ET_FLOAT32) && ocl_want(plan, (int)k_arg, ET_FLOAT32) &&
 	       ocl_want(plan, (int)v_arg, ET_FLOAT32) && ocl_want(plan, -1, ET_FLOAT32) &&
-	       OCL_USE(plan, k, "attention", definitions, { "T_O", ocl_result_type(plan, 0) },
-		       { "T_A", ocl_arg_type(plan, q_arg) }, { "T_K", ocl_arg_type(plan, k_arg) },
-		       { "T_V", ocl_arg_type(plan, v_arg) }, { "T_M", mask });
+	       OCL_USE(plan, k, is_tile ? "attention_tile" : "attention", definitions,
+		       { "T_O", ocl_result_type(plan, 0) }, { "T_A", ocl_arg_type(plan, q_arg) },
+		       { "T_K", ocl_arg_type(plan, k_arg) }, { "T_V", ocl_arg_type(plan, v_arg) }, { "T_M", mask });
 }
 
 /* Views of the same dimensions: batch, head, row, element. */
@@ -53,15 +60,16 @@ static void put_strides(struct ocl_launch *launch, const struct ocl_view *view)
 
 static bool start_attention(struct ocl_call *call, uint32_t kernel, const struct heads *h)
 {
-	const struct et_graph_value *values = call->shapes.graph->values;
+	const struct et_graph_tensor *q = call->shapes.graph->values[h->q_value].tensor,
+				     *v = call->shapes.graph->values[h->v_value].tensor;
 	struct ocl_launch launch;
 	/* The kernel was built for the declared widths. */
-	if (h->q.dims[3] != values[h->q_value].tensor->dims[3] || h->k.dims[3] != h->q.dims[3] ||
-		h->v.dims[3] != values[h->v_value].tensor->dims[3] || h->o.dims[3] != h->v.dims[3])
+	if (h->q.dims[3] != q->dims[q->n_dims - 1] || h->k.dims[3] != h->q.dims[3] ||
+		h->v.dims[3] != v->dims[v->n_dims - 1] || h->o.dims[3] != h->v.dims[3])
 		return ocl_misfit(call, "heads of %u and %u elements", h->q.dims[3], h->v.dims[3]);
 	uint32_t sizes[4] = { h->q.dims[0], h->q.dims[1], h->q.dims[2], h->k.dims[2] };
 	uint64_t n = et_times(et_times(sizes[0], sizes[1]), sizes[2]);
-	ocl_begin(call, &launch, kernel);
+	(call->step->variant == TILE ? ocl_begin_lanes : ocl_begin)(call, &launch, kernel);
 	ocl_put_int(&launch, (int64_t)n);
 	ocl_put_sizes(&launch, sizes, 4);
 	put_strides(&launch, &h->q);
@@ -124,6 +132,70 @@ static bool run_sdpa(struct ocl_call *call)
 				return ocl_misfit(call, "the mask does not fit the scores");
 		h.mask = ocl_view_as(mask, &scores);
 	}
+	return start_attention(call, 0, &h);
+}
+
+/* --- graph.attention: q [N,S,D], k [N,L,D] or [N,D,L], v [N,L,E], mask or none, scale, has_rows ---------- */
+
+static bool plan_fused(struct ocl_plan *plan)
+{
+	return use_attention(plan, 0, 0, 1, 2, 3, "");
+}
+
+/* [N, S, D] as N batches of one head. */
+static struct ocl_view one_head(const struct et_graph_size *size)
+{
+	struct ocl_view view = ocl_view_of(size);
+	for (uint32_t i = 3; i > 1; i--) {
+		view.dims[i] = view.dims[i - 1];
+		view.strides[i] = view.strides[i - 1];
+	}
+	view.n_dims = 4;
+	view.dims[1] = 1;
+	view.strides[1] = 0;
+	return view;
+}
+
+/* The mask's dimensions in front of the last two are one number for each batch, or for all. */
+static bool view_mask(struct ocl_call *call, const struct et_graph_size *mask, const uint32_t scores[4],
+	struct ocl_view *view)
+{
+	uint32_t n = mask->n_dims, row = n > 1 ? mask->dims[n - 2] : 1, key = n > 0 ? mask->dims[n - 1] : 1;
+	uint64_t n_all = ocl_numel(mask), n_front = row > 0 && key > 0 ? n_all / ((uint64_t)row * key) : 0;
+	*view = (struct ocl_view){ .n_dims = 4,
+		.dims = { scores[0], 1, scores[2], scores[3] },
+		.strides = { n_front == 1 ? 0 : (int64_t)row * key, 0, row == 1 ? 0 : key, key == 1 ? 0 : 1 } };
+	return ((n_front == 1 || n_front == scores[0]) && (row == 1 || row == scores[2]) &&
+		       (key == 1 || key == scores[3])) ||
+	       ocl_misfit(call, "the mask does not fit the scores");
+}
+
+static bool run_fused(struct ocl_call *call)
+{
+	const struct et_graph_node *node = call->shapes.node;
+	const struct et_graph_size *q = et_graph_arg(&call->shapes, 0), *k = et_graph_arg(&call->shapes, 1),
+				   *v = et_graph_arg(&call->shapes, 2), *mask = et_graph_arg(&call->shapes, 3);
+	struct heads h = { .q = one_head(q),
+		.k = one_head(k),
+		.v = one_head(v),
+		.o = one_head(et_graph_result(&call->shapes, 0)),
+		.q_value = node->args[0],
+		.k_value = node->args[1],
+		.v_value = node->args[2],
+		.mask_value = node->args[3],
+		.has_mask = mask != NULL,
+		.scale = et_graph_double(&call->shapes, 4, 1) };
+	if (!et_graph_bool(&call->shapes, 5)) {
+		struct ocl_view columns = h.k;
+		h.k.dims[2] = columns.dims[3];
+		h.k.strides[2] = columns.strides[3];
+		h.k.dims[3] = columns.dims[2];
+		h.k.strides[3] = columns.strides[2];
+	}
+	if (h.k.dims[0] != h.q.dims[0] || h.v.dims[0] != h.q.dims[0] || h.v.dims[2] != h.k.dims[2])
+		return ocl_misfit(call, "query, key and value do not fit each other");
+	if (mask && !view_mask(call, mask, (uint32_t[]){ h.q.dims[0], 1, h.q.dims[2], h.k.dims[2] }, &h.mask))
+		return false;
 	return start_attention(call, 0, &h);
 }
 
@@ -263,6 +335,7 @@ static bool run_rotary(struct ocl_call *call)
 const struct ocl_row ocl_rows_attention[] = {
 	{ "et_vk.apply_rotary_emb.default", plan_rotary, run_rotary },
 	{ "et_vk.sdpa.default", plan_sdpa, run_sdpa },
+	{ "graph.attention", plan_fused, run_fused },
 	{ "sdpa_with_kv_cache.default", plan_cached, run_cached },
 	{ NULL },
 };

@@ -25,28 +25,6 @@ bool ocl_plan_elementwise(struct ocl_plan *plan, uint32_t k, const char *express
 	return ocl_use(plan, k, "elementwise", definitions, 1 + n, more);
 }
 
-/* Drop dimensions of 1, and join neighbours that follow each other in all views. */
-static uint32_t simplify(struct ocl_view *views, uint32_t n)
-{
-	uint32_t n_dims = 0;
-	for (uint32_t d = 0; d < views[0].n_dims; d++) {
-		bool joins = n_dims > 0;
-		if (views[0].dims[d] == 1)
-			continue;
-		for (uint32_t v = 0; v < n && joins; v++)
-			joins = views[v].strides[n_dims - 1] == views[v].strides[d] * (int64_t)views[0].dims[d];
-		for (uint32_t v = 0; v < n; v++) {
-			uint32_t to = joins ? n_dims - 1 : n_dims;
-			views[v].dims[to] = joins ? views[v].dims[to] * views[v].dims[d] : views[v].dims[d];
-			views[v].strides[to] = views[v].strides[d];
-		}
-		n_dims += !joins;
-	}
-	for (uint32_t v = 0; v < n; v++)
-		views[v].n_dims = n_dims;
-	return n_dims;
-}
-
 static void put_numbers(struct ocl_call *call, struct ocl_launch *launch, const double *numbers)
 {
 	cl_float floats[8] = { 0 };
@@ -75,7 +53,7 @@ bool ocl_run_elementwise(struct ocl_call *call, uint32_t k, uint32_t n, const ui
 	memcpy(simple, views, (n + 1) * sizeof(*simple));
 	if (n_elements > INT32_MAX)
 		return ocl_misfit(call, "%llu elements", (unsigned long long)n_elements);
-	simplify(simple, n + 1);
+	ocl_views_simplify(simple, n + 1);
 	ocl_begin(call, &launch, k);
 	ocl_put_int(&launch, (int64_t)n_elements);
 	ocl_put_int(&launch, simple[0].n_dims);

@@ -93,14 +93,19 @@ static bool run_add(struct ocl_call *call)
 
 /* --- layers: x, scale, zero point, weights, sums, scales, the result's scale and zero point, bias ---- */
 
-static bool plan_layer(struct ocl_plan *plan, const char *family, const char *more, uint32_t activation)
+bool ocl_q8ta_check(struct ocl_plan *plan, uint32_t activation)
 {
 	const struct et_graph_value *text = &plan->graph->values[plan->node->args[activation]];
 	const char *name = text->kind == ET_GRAPH_STRING ? text->string : "none";
 	if (strcmp(name, "none") != 0 && strcmp(name, "relu") != 0)
 		return ocl_refuse(plan, "the activation '%.40s'", name);
 	return ocl_want(plan, 0, ET_INT8) && ocl_want(plan, 3, ET_INT8) && ocl_want(plan, 5, ET_FLOAT32) &&
-	       ocl_want(plan, 8, ET_FLOAT32) && ocl_want(plan, -1, ET_INT8) &&
+	       ocl_want(plan, 8, ET_FLOAT32);
+}
+
+static bool plan_layer(struct ocl_plan *plan, const char *family, const char *more, uint32_t activation)
+{
+	return ocl_q8ta_check(plan, activation) && ocl_want(plan, -1, ET_INT8) &&
 	       OCL_USE(plan, 0, family, more, { "T_O", ET_INT8 }, { "T_A", ET_INT8 }, { "T_W", ET_INT8 },
 		       { "T_S", ocl_arg_type(plan, 5) }, { "T_C", ocl_arg_type(plan, 8) });
 }
@@ -118,6 +123,16 @@ static void put_scales(struct ocl_call *call, struct ocl_launch *launch, uint32_
 	ocl_put_float(launch, et_graph_double(&call->shapes, 6, 1));
 	ocl_put_int(launch, et_graph_int(&call->shapes, 7, 0));
 	ocl_put_int(launch, call->shapes.graph->values[call->shapes.node->args[8]].kind != ET_GRAPH_NULL);
+	ocl_put_int(launch, is_relu(call, activation));
+}
+
+void ocl_put_q8ta(struct ocl_call *call, struct ocl_launch *launch, uint64_t n_columns, uint32_t activation)
+{
+	ocl_put_tensor(call, launch, call->shapes.node->args[5], n_columns);
+	ocl_put_float(launch, et_graph_double(&call->shapes, 1, 1));
+	ocl_put_int(launch, et_graph_int(&call->shapes, 2, 0));
+	ocl_put_float(launch, et_graph_double(&call->shapes, 6, 1));
+	ocl_put_int(launch, et_graph_int(&call->shapes, 7, 0));
 	ocl_put_int(launch, is_relu(call, activation));
 }
 

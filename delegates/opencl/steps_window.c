@@ -92,7 +92,7 @@ static bool run_convolution_in(struct ocl_call *call, double low, double high)
 
 static bool run_convolution(struct ocl_call *call)
 {
-	return run_convolution_in(call, -INFINITY, INFINITY);
+	return run_convolution_in(call, (double)call->step->low, (double)call->step->high);
 }
 
 static bool run_convolution_clamped(struct ocl_call *call)

@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 
+import opencl
 import python_client
 import versus
 
@@ -751,7 +752,8 @@ def deadline(setup):
 BENCHES = {"efficientnet": efficientnet, "overhead": overhead, "isolation": isolation, "programs": programs, "openvino": openvino, "crowd": crowd,
            "interactive": interactive, "weights": weights, "memory": memory, "noop": noop, "idle": idle, "resting": resting,
            "killed": killed, "stops": stops, "reconnect": reconnect, "warm": warm, "deadline": deadline,
-           **versus.benches(sys.modules[__name__]), **python_client.benches(sys.modules[__name__])}
+           **versus.benches(sys.modules[__name__]), **python_client.benches(sys.modules[__name__]),
+           **opencl.benches(sys.modules[__name__])}
 
 
 def machine():

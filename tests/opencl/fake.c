@@ -79,6 +79,10 @@ FORWARD(cl_int, clEnqueueFillBuffer,
 	(cl_command_queue queue, cl_mem buffer, const void *pattern, size_t n_pattern, size_t at, size_t n,
 		cl_uint n_events, const cl_event *events, cl_event *event),
 	(queue, buffer, pattern, n_pattern, at, n, n_events, events, event))
+FORWARD(cl_int, clEnqueueUnmapMemObject,
+	(cl_command_queue queue, cl_mem buffer, void *mapped, cl_uint n_events, const cl_event *events,
+		cl_event *event),
+	(queue, buffer, mapped, n_events, events, event))
 FORWARD(cl_int, clFlush, (cl_command_queue queue), (queue))
 FORWARD(cl_int, clFinish, (cl_command_queue queue), (queue))
 FORWARD(cl_int, clWaitForEvents, (cl_uint n, const cl_event *events), (n, events))
@@ -117,4 +121,8 @@ FORWARD(cl_program, clCreateProgramWithBinary,
 	(cl_context context, cl_uint n, const cl_device_id *ids, const size_t *sizes, const unsigned char **binaries,
 		cl_int *results, cl_int *error),
 	(context, n, ids, sizes, binaries, results, error))
+FORWARD(void *, clEnqueueMapBuffer,
+	(cl_command_queue queue, cl_mem buffer, cl_bool blocks, cl_map_flags flags, size_t at, size_t n,
+		cl_uint n_events, const cl_event *events, cl_event *event, cl_int *error),
+	(queue, buffer, blocks, flags, at, n, n_events, events, event, error))
 FORWARD(cl_kernel, clCreateKernel, (cl_program program, const char *name, cl_int *error), (program, name, error))

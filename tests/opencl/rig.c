@@ -189,6 +189,11 @@ void rig_arg(struct rig_run *run, const char *text)
 	run->n++;
 }
 
+static void count_part(void *self, const char *name, uint64_t ns)
+{
+	++*(uint32_t *)self;
+}
+
 int rig_execute(struct rig *rig, struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
 	struct rig_run *run)
 {
@@ -197,6 +202,12 @@ int rig_execute(struct rig *rig, struct inferd_delegate_model *model, struct inf
 		args[i] = &run->args[i];
 	struct inferd_delegate_run view = { .struct_size = sizeof(view), .n_args = run->n, .args = args };
 	rig->message.text[0] = '\0';
+	run->n_parts = 0;
+	if (run->is_profiled) {
+		view.flags = INFERD_DELEGATE_PROFILE;
+		view.self = &run->n_parts;
+		view.event = count_part;
+	}
 	return rig->table->execute(model, instance, &view, &rig->message);
 }
 

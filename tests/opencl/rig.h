@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { RIG_MAX_ARGS = 8, RIG_MAX_BYTES = 4096 };
+enum { RIG_MAX_ARGS = 8, RIG_MAX_BYTES = 32768 };
 
 struct rig {
 	void *module;
@@ -38,6 +38,8 @@ struct rig_run {
 	struct inferd_delegate_arg args[RIG_MAX_ARGS];
 	uint8_t bytes[RIG_MAX_ARGS][RIG_MAX_BYTES];
 	uint32_t n;
+	uint32_t n_parts; /* nodes that the last run with is_profiled has run */
+	bool is_profiled;
 };
 /* Append an argument: "f32[2, 3]{1, 2, 3, 4, 5, 6}" is an input, "f32[2, 3]" an output. Types: f32 f16 i64 i32 i8 u8
  * bool. */

@@ -161,15 +161,26 @@ static void try_example(struct rig *rig, const struct example *example)
 	rig->table->destroy(model);
 }
 
-static void test_examples(void **state)
+static void try_examples(const char *fuse)
 {
 	struct rig rig;
 	rig_load(&rig);
+	rig_set(&rig, "fuse", fuse);
 	if (!rig_open_pocl(&rig))
 		skip();
 	for (size_t i = 0; i < sizeof(examples) / sizeof(examples[0]); i++)
 		try_example(&rig, &examples[i]);
 	rig_close(&rig);
+}
+
+static void test_examples(void **state)
+{
+	try_examples("yes");
+}
+
+static void test_plain_examples(void **state)
+{
+	try_examples("no");
 }
 
 /* What cannot be run is refused at load, and the operator is named. */
@@ -202,6 +213,7 @@ static void test_refused(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_examples), cmocka_unit_test(test_refused) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_examples), cmocka_unit_test(test_plain_examples),
+		cmocka_unit_test(test_refused) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,6 +74,62 @@ static void test_devices(void **state)
 	rig_close(&rig);
 }
 
+/* Arguments in memory that was imported are used there: data points elsewhere. */
+static void test_memory_in_place(void **state)
+{
+	enum { PAGE = 4096, AT = 64 };
+	static _Alignas(PAGE) uint8_t bytes[2][PAGE];
+	struct inferd_delegate_buffer *buffers[2];
+	struct inferd_delegate_stats stats = { .struct_size = sizeof(stats) };
+	struct inferd_delegate_model *model;
+	struct inferd_delegate_model_info info;
+	struct inferd_delegate_instance *instance;
+	struct rig_run run = { .n = 0 };
+	struct rig rig;
+	const float in[2] = { -1, 2 };
+	float out[2];
+	rig_load(&rig);
+	if (!rig_open_pocl(&rig))
+		skip();
+	for (uint32_t i = 0; i < 2; i++) {
+		struct inferd_delegate_memory memory = { .struct_size = sizeof(memory),
+			.kind = INFERD_DELEGATE_MEMFD,
+			.fd = -1,
+			.is_written = i,
+			.n_bytes = PAGE,
+			.data = bytes[i] };
+		assert_int_equal(rig.table->buffer_import(rig.self, 0, &memory, &buffers[i]), 0);
+	}
+	memcpy(bytes[0] + AT, in, sizeof(in));
+	assert_int_equal(rig_init(&rig, relu, &model, &info), 0);
+	assert_int_equal(rig.table->instance_new(model, &instance, &rig.message), 0);
+	rig_arg(&run, "f32[2]{7, 7}");
+	rig_arg(&run, "f32[2]");
+	for (uint32_t i = 0; i < 2; i++) {
+		run.args[i].buffer = buffers[i];
+		run.args[i].buffer_offset = AT;
+	}
+	assert_int_equal(rig_execute(&rig, model, instance, &run), 0);
+	memcpy(out, bytes[1] + AT, sizeof(out));
+	assert_true(out[0] == 0 && out[1] == 2);
+	assert_int_equal(rig.table->stats(rig.self, 0, &stats), 0);
+	assert_int_equal(stats.copied_bytes, 0);
+	/* another type is converted, so copied */
+	run.n = 0;
+	rig_arg(&run, "f16[2]{-7, 7}");
+	rig_arg(&run, "f32[2]");
+	run.args[0].buffer = buffers[0];
+	assert_int_equal(rig_execute(&rig, model, instance, &run), 0);
+	rig_expect(&run, 1, "f32[2]{0, 7}", "converted");
+	assert_int_equal(rig.table->stats(rig.self, 0, &stats), 0);
+	assert_int_equal(stats.copied_bytes, 12);
+	rig.table->instance_free(instance);
+	rig.table->destroy(model);
+	rig.table->buffer_free(buffers[0]);
+	rig.table->buffer_free(buffers[1]);
+	rig_close(&rig);
+}
+
 static void test_payloads(void **state)
 {
 	static const uint8_t garbage[64] = "....VH00", nothing[8];
@@ -304,7 +360,7 @@ static void test_memory(void **state)
 		assert_true(info.n_bytes >= 8);
 	}
 	rig.table->stats(rig.self, 0, &stats);
-	assert_int_equal(stats.memory_bytes, 3 * 8);
+	assert_int_equal(stats.memory_bytes, 3 * (8 + 36)); /* a constant; a number and an instruction */
 	for (uint32_t i = 0; i < 3; i++)
 		rig.table->destroy(models[i]);
 	rig.table->stats(rig.self, 0, &stats);
@@ -377,8 +433,8 @@ static void test_failing_calls(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_options), cmocka_unit_test(test_environment),
-		cmocka_unit_test(test_devices), cmocka_unit_test(test_payloads), cmocka_unit_test(test_states),
-		cmocka_unit_test(test_repeatable), cmocka_unit_test(test_cancel), cmocka_unit_test(test_threads),
-		cmocka_unit_test(test_memory), cmocka_unit_test(test_failing_calls) };
+		cmocka_unit_test(test_devices), cmocka_unit_test(test_memory_in_place), cmocka_unit_test(test_payloads),
+		cmocka_unit_test(test_states), cmocka_unit_test(test_repeatable), cmocka_unit_test(test_cancel),
+		cmocka_unit_test(test_threads), cmocka_unit_test(test_memory), cmocka_unit_test(test_failing_calls) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
