@@ -159,7 +159,7 @@ void ocl_put_error(struct ocl_call *call, struct ocl_launch *launch);
 /* Start @n work-items, each of about @cost operations. With 0 nothing is started. */
 bool ocl_start(struct ocl_call *call, struct ocl_launch *launch, uint64_t n, uint64_t cost);
 
-/* Elementwise kernel @k over @n operands: views[0] is the result's, all have the same dims. In steps_elementwise.c. */
+/* Elementwise kernel @k over @n operands: views[0] is the result's, all have the same dims. In steps/elementwise.c. */
 bool ocl_run_elementwise(struct ocl_call *call, uint32_t k, uint32_t n, const uint32_t *values,
 	const struct ocl_view *views, const double *numbers);
 /* Find kernel @k for an expression of @n operands with these types. */
@@ -172,7 +172,7 @@ bool ocl_run_chain(struct ocl_call *call);
 
 /* The layers of int8 tensors: x, scale, zero point, weights, sums, scales, the result's scale and zero point, bias ...
  * Types and the activation, argument @activation; and arguments of kernels: scales, numbers, whether it is relu. In
- * steps_quantized.c. */
+ * steps/quantized.c. */
 bool ocl_q8ta_check(struct ocl_plan *plan, uint32_t activation);
 void ocl_put_q8ta(struct ocl_call *call, struct ocl_launch *launch, uint64_t n_columns, uint32_t activation);
 

@@ -51,6 +51,7 @@ MAY_INCLUDE = {
     "delegates/graph": CORE,
     "delegates/direct": DELEGATE,
     "delegates/opencl": DELEGATE + PLATFORM,
+    "delegates/opencl/steps": DELEGATE + PLATFORM + ["delegates/opencl"],
     "delegates/plugin": CORE + PLATFORM + ["delegates"],
     "delegates/plugin/host": CORE + PLATFORM + ["delegates", "delegates/plugin"],
     # an in-process host (`isolation = thread`) needs two headers of the host's side

@@ -162,7 +162,7 @@ static void test_damaged(void **state)
 	memcpy(key, header.key, sizeof(header.key));
 
 	put(path, bytes, n - 1);
-	use("of kernel elementwise is not used: it has ");
+	use("of kernel chain is not used: it has ");
 	expect_log("1 compiled");
 	use("1 kernels from the cache, 0 compiled");
 	put(path, bytes, 40);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators of int8 tensors with scale and zero point: (de)quantization, and the q8ta layers of ExecuTorch's Vulkan
  * backend. A layer computes in integers, scales the sum, adds the bias, applies relu and quantizes again. */
-#include "delegates/opencl/window.h"
+#include "delegates/opencl/steps/window.h"
 
 #include "runtime/base/checked.h"
 #include "runtime/tensor.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Convolutions, pooling and resizing of floats. The shape rules (delegates/graph/window_rules.c) have bounded kernels,
  * strides, padding and dilation by 2^20. */
-#include "delegates/opencl/window.h"
+#include "delegates/opencl/steps/window.h"
 
 #include "runtime/base/checked.h"
 #include "runtime/tensor.h"

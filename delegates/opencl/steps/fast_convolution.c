@@ -2,7 +2,7 @@
 /* Fast kernels of convolutions that are not transposed: as a matrix product (kernels/convolution_tile.cl), and with
  * weights for each channel alone (kernels/depthwise.cl). */
 #include "delegates/opencl/epilogue.h"
-#include "delegates/opencl/window.h"
+#include "delegates/opencl/steps/window.h"
 
 #include "delegates/opencl/run.h"
 #include "runtime/base/checked.h"
