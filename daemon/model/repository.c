@@ -393,7 +393,8 @@ static void pin_done(struct inf_open *open, enum inf_status status, const char *
 	struct pin *pin = ET_CONTAINER_OF(open, struct pin, open);
 	pin->repository->n_pins_opening--;
 	if (status != INF_OK)
-		et_logf(pin->repository->o.log, ET_LOG_WARNING, "model %s is pinned but not loaded: %s", pin->model, error);
+		et_logf(pin->repository->o.log, ET_LOG_WARNING, "model %s is pinned but not loaded: %s", pin->model,
+			error);
 	free(pin);
 }
 

@@ -180,7 +180,8 @@ static int init(void *self, const struct inferd_delegate_payload *payload, struc
 	ret_info->device = device->index;
 	ret_info->n_bytes = model->n_weight_bytes + model->pool.n_bytes;
 	ret_info->scratch_bytes = (uint64_t)model->graph.n_values *
-				  (sizeof(struct et_graph_size) + sizeof(struct ocl_home) + sizeof(struct ocl_memory)) +
+					  (sizeof(struct et_graph_size) + sizeof(struct ocl_home) +
+						  sizeof(struct ocl_memory)) +
 				  model->n_saved_bytes;
 	if (INFERD_DELEGATE_HAS(ret_info, state_bytes))
 		ret_info->state_bytes = model->n_state_bytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What convolutions of floats and of int8 have in common: sizes and windows as kernels take them. */
-#ifndef DELEGATES_OPENCL_WINDOW_H
-#define DELEGATES_OPENCL_WINDOW_H
+#ifndef DELEGATES_OPENCL_STEPS_WINDOW_H
+#define DELEGATES_OPENCL_STEPS_WINDOW_H
 
 #include "delegates/opencl/step.h"
 
