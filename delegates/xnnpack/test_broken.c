@@ -3,7 +3,9 @@
  * at every byte. Each payload must be refused with a message or run, and nothing may leak. XNNPACK itself would
  * abort on most of them. Also payloads that ask for more memory than their own size accounts for. */
 #include "delegates/xnnpack/support/test_args.h"
+#include "runtime/base/cpu.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -101,6 +103,54 @@ static void add_clamp(struct make_xnn *mk)
 	uint32_t in = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2), .input = 1 });
 	uint32_t out = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2), .output = 2 });
 	mx_node(mk, MX_CLAMP, &(struct et_xnn_node){ .inputs = { in }, .outputs = { out }, .max = 1 });
+}
+
+/* A filter of 4-bit blocks whose panels XNNPACK reads misaligned without AVX2 (unsupported.c) is refused there, and only
+ * there. */
+static void test_odd_blocks(void **state)
+{
+	enum { OUT = 5, N_PER_BLOCK = 32, MAX_BLOCKS = 2 };
+	static const float scales[OUT * MAX_BLOCKS] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+	static const uint8_t nibbles[OUT * N_PER_BLOCK * MAX_BLOCKS / 2];
+	bool is_refused = false;
+#ifdef __x86_64__
+	is_refused = !et_cpu_runs_avx2();
+#endif
+	for (uint32_t n = 1; n <= MAX_BLOCKS; n++) {
+		struct make_xnn mk;
+		struct et_model *model;
+		struct et_model_info info;
+		struct et_diag diag = { 0 };
+		size_t n_bytes;
+		mx_init(&mk);
+		uint32_t in = mx_value(&mk,
+			&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, n * N_PER_BLOCK), .input = 1 });
+		uint32_t rows = mx_value(&mk,
+			&(struct mx_value){ .type = ET_XNN_QDINT8, MX_DIMS(1, n * N_PER_BLOCK), .n_row_dims = 1 });
+		uint32_t filter = mx_value(&mk,
+			&(struct mx_value){ .type = ET_XNN_QBINT4,
+				MX_DIMS(OUT, n * N_PER_BLOCK),
+				.constant = mx_constant(&mk, nibbles, n * OUT * N_PER_BLOCK / 2),
+				.scales = scales,
+				.n_scales = n * OUT,
+				.block_size = N_PER_BLOCK });
+		uint32_t out = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, OUT), .output = 2 });
+		mx_node(&mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { in }, .outputs = { rows } });
+		mx_node(&mk, MX_LINEAR,
+			&(struct et_xnn_node){ .inputs = { rows, filter, ET_XNN_NONE },
+				.outputs = { out },
+				.min = -INFINITY,
+				.max = INFINITY });
+		uint8_t *bytes = mx_finish(&mk, &n_bytes);
+		enum et_status status = test_compile(bytes, n_bytes, 2, &model, &info, &diag);
+		if (is_refused && n % 2) {
+			test_refused(status, ET_E_NOT_SUPPORTED, &diag, "an odd number of 4-bit blocks");
+		} else {
+			test_ok(status, &diag);
+			test_ops->model_free(model);
+		}
+		free(bytes);
+	}
 }
 
 /* All values share one vector of scales: a copy for each would turn a small file into gigabytes. */
@@ -227,6 +277,7 @@ static void test_zero_points(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(odd_blocks),
 		TEST(scales_of_many),
 		TEST(named_scales_of_many),
 		TEST(zero_points),

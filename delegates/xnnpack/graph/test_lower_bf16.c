@@ -350,8 +350,8 @@ static void test_products(void **state)
 /* Rows quantized at run time and 4-bit weights in blocks: the fp32 results are rounded to bf16. */
 static void test_rows_of_bf16(void **state)
 {
-	enum { DEEP = 32 };
-	static const float scales[OUT] = { 1, 0.5f, 0.25f, 2, 1 };
+	enum { DEEP = 64, N_PER_BLOCK = 32 };
+	static const float scales[OUT * (DEEP / N_PER_BLOCK)] = { 1, 0.5f, 0.25f, 2, 1, 1, 0.5f, 0.25f, 2, 1 };
 	static const uint32_t types[] = { ET_XNN_FP32, ET_XNN_BF16 };
 	static struct arg args[2][2];
 	uint8_t nibbles[OUT * DEEP / 2];
@@ -368,8 +368,8 @@ static void test_rows_of_bf16(void **state)
 							MX_DIMS(OUT, DEEP),
 							.constant = mx_constant(&mk, nibbles, sizeof(nibbles)),
 							.scales = scales,
-							.n_scales = OUT,
-							.block_size = DEEP }),
+							.n_scales = OUT * (DEEP / N_PER_BLOCK),
+							.block_size = N_PER_BLOCK }),
 			 out = plain(&mk, types[i], 0, 2, ROWS, OUT);
 		node(&mk, MX_CONVERT, in, 0, rows);
 		mx_node(&mk, MX_LINEAR,
