@@ -96,10 +96,11 @@ LEGS = [
         only=["kernels-", "xnnpack-", "verify-corpus", "verify-whole-corpus"], hides="avx512f",
         env={"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512F"}),
     Leg("aarch64", "cross-built for aarch64, unit tests under qemu-user, on a processor that has everything",
-        options=["--cross-file", CROSS], suites=["unit"], patience=10, env={"QEMU_CPU": "max"}),
+        options=["--cross-file", CROSS], suites=["unit"], patience=10, env={"QEMU_CPU": "max"},
+        left_out=["xnnpack-allocator"]),  # minutes under emulation, and nothing of it depends on the processor
     Leg("cortex-a53", "the same build on a processor of Armv8.0, without fp16: XNNPACK", build="aarch64",
         options=["--cross-file", CROSS], suites=["unit", "conformance"], patience=10, only=["xnnpack-", "verify-corpus"],
-        left_out=["xnnpack-allocator"],  # minutes, and no kernel
+        left_out=["xnnpack-allocator"],
         env={"QEMU_CPU": "cortex-a53", "INFERD_EMULATOR": "qemu-aarch64"}),
 ]
 QUICK = ["tools", "lint", "gcc"]
