@@ -16,7 +16,12 @@ static bool try_buffer(struct ocl_device *device, cl_command_queue queue, cl_mem
 	const cl_uchar two = 2;
 	cl_int error;
 	void *mapped = cl->EnqueueMapBuffer(queue, buffer, CL_TRUE, CL_MAP_READ, 0, N_TRIAL, 0, NULL, NULL, &error);
-	if (!mapped || cl->EnqueueUnmapMemObject(queue, buffer, mapped, 0, NULL, NULL) != CL_SUCCESS ||
+	if (mapped && cl->EnqueueUnmapMemObject(queue, buffer, mapped, 0, NULL, NULL) != CL_SUCCESS) {
+		/* A buffer that stays mapped keeps the context, and all its memory. */
+		cl->EnqueueUnmapMemObject(queue, buffer, mapped, 0, NULL, NULL);
+		return false;
+	}
+	if (!mapped ||
 		cl->EnqueueFillBuffer(queue, buffer, &two, sizeof(two), 0, N_TRIAL, 0, NULL, NULL) != CL_SUCCESS ||
 		cl->Finish(queue) != CL_SUCCESS)
 		return false;

@@ -105,8 +105,8 @@ static void add_clamp(struct make_xnn *mk)
 	mx_node(mk, MX_CLAMP, &(struct et_xnn_node){ .inputs = { in }, .outputs = { out }, .max = 1 });
 }
 
-/* A filter of 4-bit blocks whose panels XNNPACK reads misaligned without AVX2 (unsupported.c) is refused there, and only
- * there. */
+/* A filter of 4-bit blocks whose panels XNNPACK reads misaligned without AVX2 (unsupported.c) is refused there, and
+ * only there. */
 static void test_odd_blocks(void **state)
 {
 	enum { OUT = 5, N_PER_BLOCK = 32, MAX_BLOCKS = 2 };
