@@ -83,16 +83,19 @@ static void save_mark(struct et_platform_store *store, const struct et_store_use
 
 void et_store_use_begin(struct et_platform_store *store, struct et_store_use *use)
 {
+	int fd = -1;
 	use->n_refs = 1;
 	pthread_mutex_lock(&store->lock);
 	for (uint32_t i = 0; i < ET_STORE_CHECKED && !use->is_checked; i++)
 		use->is_checked = store->checked[i].inode && is_same(&store->checked[i], &use->identity);
-	et_list_append(&store->uses, &use->node);
-	pthread_mutex_unlock(&store->lock);
 	if (use->is_checked) {
-		close(use->fd);
+		fd = use->fd;
 		use->fd = -1;
 	}
+	et_list_append(&store->uses, &use->node); /* from here on a check may close use->fd */
+	pthread_mutex_unlock(&store->lock);
+	if (fd >= 0)
+		close(fd);
 }
 
 static void free_use(struct et_store_use *use)
