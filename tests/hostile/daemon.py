@@ -222,7 +222,7 @@ class Daemon:
         within = [s for s in self.samples if begin <= s[0] <= end] or [(0, 0, 0)]
         return max(s[1] for s in within), max(s[2] for s in within)
 
-    def log_tail(self, n=12):
+    def log_tail(self, n=40):
         return "\n".join(read_text(self.log_path).splitlines()[-n:])
 
     def is_alive(self):

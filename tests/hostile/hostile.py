@@ -253,8 +253,8 @@ class Suite:
                 status = daemon.stop()
                 if status != 0:
                     self.fail("daemon", f"ended with {status} at SIGTERM:\n{daemon.log_tail()}")
-        except AssertionError as e:
-            self.fail("daemon", e)
+        except (AssertionError, wire.Ended) as e:
+            self.fail("daemon", f"{e}\n{daemon.log_tail()}")
         finally:
             daemon.remove()
 
