@@ -89,7 +89,7 @@ LEGS = [
         options=["-Db_sanitize=address,undefined"], suites=["fuzz"], patience=3),
     Leg("tsan", "ThreadSanitizer: unit, end to end, hostile", cc="clang",
         options=["-Db_sanitize=thread"], suites=["unit", "e2e", "hostile"], patience=4,
-        left_out=["kernels-" + name for name in (
+        left_out=["opencl-fast", "opencl-kernels"] + ["kernels-" + name for name in (
             "cadence", "elementwise", "float", "fp16", "gemm", "hostile", "llama", "looks", "movement", "norm", "outside",
             "overloads", "quantized", "reduce", "rounding", "span", "tables", "tile", "ukernels")]),  # they have one thread
     Leg("avx2", "x86-64 without AVX-512: XNNPACK and kernels", build="gcc", options=RELEASE, suites=["unit", "conformance"],
