@@ -6,10 +6,7 @@
 __kernel LOCAL void depthwise(uint n, uint8 sizes, int8 window, long n_x, uint n_segments, uint n_blocks, uint w_channel, uint w_tap,
 	int has_bias, __global uchar *o, ulong o_at, int o_type, CONST_TENSOR(T_A, x), CONST_TENSOR(T_W, w),
 	CONST_TENSOR(T_C, bias)
-#ifdef IS_INT8
-	, CONST_TENSOR(T_S, scales), float x_scale, int x_zero, float o_scale, int o_zero, int is_relu
-#endif
-	EPILOGUE_ARGS)
+	INT8_ARGS EPILOGUE_ARGS)
 {
 	uint i = get_global_id(0);
 	if (i >= n)

@@ -14,10 +14,7 @@
 #endif
 __kernel LOCAL void gemm(uint n, uint4 sizes, uint n_row_tiles, uint n_groups, ulong b_batch, int has_bias,
 	__global uchar *o, ulong o_at, int o_type, CONST_TENSOR(T_A, a), CONST_TENSOR(T_B, b), CONST_TENSOR(T_C, bias)
-#ifdef IS_INT8
-	, CONST_TENSOR(T_S, scales), float x_scale, int x_zero, float o_scale, int o_zero, int is_relu
-#endif
-	EPILOGUE_ARGS)
+	INT8_ARGS EPILOGUE_ARGS)
 {
 	uint i = get_global_id(0);
 	if (i >= n)

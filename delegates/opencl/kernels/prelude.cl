@@ -308,6 +308,12 @@ static VEC run_steps(__global const int *code, VEC running, const struct operand
 	return running;
 }
 
+/* Arguments of a kernel of floats or of int8 tensors (ocl_put_q8ta), where it is built for the latter. */
+#ifdef IS_INT8
+#define INT8_ARGS , CONST_TENSOR(T_S, scales), float x_scale, int x_zero, float o_scale, int o_zero, int is_relu
+#else
+#define INT8_ARGS
+#endif
 /* Arguments of a kernel whose result has an epilogue. Strides of an operand: of the result's outer, middle and inner
  * dimensions, as the kernel counts them. */
 #define OPERAND_ARGS(i) , __global const uchar *e##i, ulong e##i##_at, int e##i##_type, int4 e##i##_strides
