@@ -10,12 +10,12 @@
  * nothing of it is under way, since the arguments are the client's memory. */
 #include "delegates/opencl/run.h"
 
-#include "delegates/opencl/clock.h"
 #include "delegates/opencl/lane.h"
 #include "delegates/opencl/step.h"
 #include "delegates/opencl/turns.h"
 #include "delegates/opencl/weights.h"
 #include "runtime/base/checked.h"
+#include "runtime/platform/platform.h"
 #include "runtime/tensor.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ void ocl_run_enqueued(struct ocl_run *run, cl_event event)
 	if (run->last) {
 		run->model->device->cl->ReleaseEvent(run->last);
 	} else {
-		run->began_ns = ocl_now_ns();
+		run->began_ns = et_platform_now_ns(NULL);
 		run->first_step = run->step;
 	}
 	run->last = event;
@@ -71,7 +71,7 @@ enum et_status ocl_run_wait(struct ocl_run *run, struct et_diag *diag)
 	device->cl->ReleaseEvent(run->last);
 	run->last = NULL;
 	if (error == CL_SUCCESS)
-		learn(run, ocl_now_ns() - run->began_ns);
+		learn(run, et_platform_now_ns(NULL) - run->began_ns);
 	run->predicted_ns = 0;
 	return error == CL_SUCCESS ? ET_OK : ocl_device_fail(device, error, "clWaitForEvents", diag);
 }
@@ -216,7 +216,7 @@ static enum et_status run_node(struct ocl_run *run, uint32_t node, struct et_dia
 		.run = run,
 	};
 	bool is_measured = (run->view->flags & INFERD_DELEGATE_PROFILE) && run->view->event;
-	uint64_t began = is_measured ? ocl_now_ns() : 0;
+	uint64_t began = is_measured ? et_platform_now_ns(NULL) : 0;
 	if (!step->row)
 		return ET_OK;
 	if (!step->row->run(&call))
@@ -225,7 +225,7 @@ static enum et_status run_node(struct ocl_run *run, uint32_t node, struct et_dia
 		return ET_OK;
 	enum et_status status = ocl_run_wait(run, diag);
 	if (status == ET_OK)
-		run->view->event(run->view->self, call.shapes.node->op->name, ocl_now_ns() - began);
+		run->view->event(run->view->self, call.shapes.node->op->name, et_platform_now_ns(NULL) - began);
 	return status;
 }
 
@@ -284,7 +284,7 @@ enum et_status ocl_run(struct inferd_delegate_model *model, struct inferd_delega
 		return status;
 	run.priority = INFERD_DELEGATE_HAS(view, priority) ? view->priority : INFERD_DELEGATE_PRIORITY_UNKNOWN;
 	ocl_turn_begin(device, run.priority);
-	uint64_t began = ocl_now_ns();
+	uint64_t began = et_platform_now_ns(NULL);
 	instance->n_saved = 0;
 	instance->n_saved_bytes = 0;
 	et_pool_init(&run.scratch, ocl_allocator());
@@ -306,7 +306,7 @@ enum et_status ocl_run(struct inferd_delegate_model *model, struct inferd_delega
 	if (status != ET_OK && status != ET_E_BACKEND_CRASHED && ocl_states_restore(&run, &ignored) != ET_OK)
 		status = ET_E_BACKEND_CRASHED;
 	ocl_turn_end(device, run.priority);
-	uint64_t busy_ns = ocl_now_ns() - began - run.waited_ns;
+	uint64_t busy_ns = et_platform_now_ns(NULL) - began - run.waited_ns;
 	pthread_mutex_lock(&device->lock);
 	device->n_runs++;
 	device->busy_ns += busy_ns;

@@ -5,7 +5,7 @@
  * age. */
 #include "delegates/opencl/turns.h"
 
-#include "delegates/opencl/clock.h"
+#include "runtime/platform/platform.h"
 
 static uint32_t class_of(uint32_t priority)
 {
@@ -37,7 +37,7 @@ static bool must_wait(const struct ocl_device *device, uint32_t priority)
 
 uint64_t ocl_turn_wait(struct ocl_device *device, uint32_t priority, const atomic_bool *is_cancelled)
 {
-	uint64_t began = ocl_now_ns(), until = began + OCL_MAX_TURN_NS;
+	uint64_t began = et_platform_now_ns(NULL), until = began + OCL_MAX_TURN_NS;
 	const struct timespec end = { (time_t)(until / 1000000000u), (long)(until % 1000000000u) };
 	bool is_over = false;
 	pthread_mutex_lock(&device->lock);
@@ -45,7 +45,7 @@ uint64_t ocl_turn_wait(struct ocl_device *device, uint32_t priority, const atomi
 	while (!is_over && must_wait(device, priority) && !atomic_load_explicit(is_cancelled, memory_order_relaxed))
 		is_over = pthread_cond_timedwait(&device->turn_changed, &device->lock, &end) != 0;
 	pthread_mutex_unlock(&device->lock);
-	return has_waited ? ocl_now_ns() - began : 0;
+	return has_waited ? et_platform_now_ns(NULL) - began : 0;
 }
 
 void ocl_turn_wake(struct ocl_device *device)
