@@ -359,13 +359,6 @@ void ocl_put_result(struct ocl_call *call, struct ocl_launch *launch, uint64_t n
 	ocl_put_int(launch, lane_type(call->shapes.graph->values[result].tensor->type));
 }
 
-static void put_nothing(struct ocl_call *call, struct ocl_launch *launch)
-{
-	ocl_put_error(call, launch); /* any buffer: the kernel does not look at it */
-	ocl_put(launch, &(cl_ulong){ 0 }, sizeof(cl_ulong));
-	ocl_put_int(launch, 0);
-}
-
 void ocl_put_epilogue(struct ocl_call *call, struct ocl_launch *launch, uint32_t middle, uint32_t inner)
 {
 	const struct ocl_step *step = call->step;
@@ -385,7 +378,8 @@ void ocl_put_epilogue(struct ocl_call *call, struct ocl_launch *launch, uint32_t
 			ocl_put_view(call, launch, value, &view);
 			ocl_put_int(launch, lane_type(call->shapes.graph->values[value].tensor->type));
 		} else {
-			put_nothing(call, launch);
+			ocl_put_nothing(call, launch);
+			ocl_put_int(launch, 0);
 		}
 		ocl_put_ints(launch, strides, 4);
 	}
@@ -433,7 +427,8 @@ bool ocl_run_chain(struct ocl_call *call)
 			ocl_put_int(&launch, lane_type(call->shapes.graph->values[step->operands[i]].tensor->type));
 			ocl_put_strides(&launch, &views[1 + i]);
 		} else {
-			put_nothing(call, &launch);
+			ocl_put_nothing(call, &launch);
+			ocl_put_int(&launch, 0);
 			ocl_put_ints(&launch, (int64_t[8]){ 0 }, 8);
 		}
 	}

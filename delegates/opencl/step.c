@@ -325,15 +325,23 @@ void ocl_put_packed(struct ocl_call *call, struct ocl_launch *launch)
 	ocl_put(launch, &(cl_ulong){ 0 }, sizeof(cl_ulong));
 }
 
-void ocl_put_optional(struct ocl_call *call, struct ocl_launch *launch, uint32_t value, uint64_t n)
+bool ocl_was_given(const struct ocl_call *call, int arg)
 {
-	cl_ulong at = 0;
-	if (call->shapes.graph->values[value].kind != ET_GRAPH_NULL) {
-		ocl_put_tensor(call, launch, value, n);
-		return;
-	}
-	ocl_put_error(call, launch); /* any buffer: the kernel does not look at it */
-	ocl_put(launch, &at, sizeof(at));
+	return arg >= 0 && call->shapes.graph->values[call->shapes.node->args[arg]].kind != ET_GRAPH_NULL;
+}
+
+void ocl_put_optional(struct ocl_call *call, struct ocl_launch *launch, int arg, uint64_t n)
+{
+	if (ocl_was_given(call, arg))
+		ocl_put_tensor(call, launch, call->shapes.node->args[arg], n);
+	else
+		ocl_put_nothing(call, launch);
+}
+
+void ocl_put_nothing(struct ocl_call *call, struct ocl_launch *launch)
+{
+	ocl_put_error(call, launch); /* any buffer */
+	ocl_put(launch, &(cl_ulong){ 0 }, sizeof(cl_ulong));
 }
 
 void ocl_put_view(struct ocl_call *call, struct ocl_launch *launch, uint32_t value, const struct ocl_view *view)

@@ -53,7 +53,7 @@ struct ocl_step {
 	uint64_t n_code_bytes;
 };
 
-/* The row of an operator's plain kernels; NULL: it is not implemented. */
+/* The row of an operator's plain kernels; NULL: there is no kernel, so its programs are refused by its name. */
 const struct ocl_row *ocl_row_find(const char *name);
 /* The row of its fast kernels, which also run its steps; NULL: it has none. Their plan answers false without a status
  * where the plain kernel is to be used. */
@@ -149,8 +149,12 @@ void ocl_put_sizes(struct ocl_launch *launch, const uint32_t *sizes, uint32_t n)
 void ocl_put_tensor(struct ocl_call *call, struct ocl_launch *launch, uint32_t value, uint64_t n);
 /* The step's packed weights. */
 void ocl_put_packed(struct ocl_call *call, struct ocl_launch *launch);
-/* ocl_put_tensor for an argument that may have been left out. */
-void ocl_put_optional(struct ocl_call *call, struct ocl_launch *launch, uint32_t value, uint64_t n);
+/* Whether the node has argument @arg, and it is not None; -1: it has none. */
+bool ocl_was_given(const struct ocl_call *call, int arg);
+/* ocl_put_tensor for argument @arg, if it was given; else what ocl_put_nothing appends. */
+void ocl_put_optional(struct ocl_call *call, struct ocl_launch *launch, int arg, uint64_t n);
+/* A buffer and a place that the kernel does not look at. */
+void ocl_put_nothing(struct ocl_call *call, struct ocl_launch *launch);
 /* The same without its strides, for a kernel that reaches the elements of @view. */
 void ocl_put_view(struct ocl_call *call, struct ocl_launch *launch, uint32_t value, const struct ocl_view *view);
 void ocl_put_strides(struct ocl_launch *launch, const struct ocl_view *view);

@@ -85,12 +85,10 @@ static bool start_attention(struct ocl_call *call, uint32_t kernel, const struct
 	ocl_put_view(call, &launch, h->q_value, &h->q);
 	ocl_put_view(call, &launch, h->k_value, &h->k);
 	ocl_put_view(call, &launch, h->v_value, &h->v);
-	if (h->has_mask) {
+	if (h->has_mask)
 		ocl_put_view(call, &launch, h->mask_value, &h->mask);
-	} else {
-		ocl_put_error(call, &launch);
-		ocl_put(&launch, &(cl_ulong){ 0 }, sizeof(cl_ulong));
-	}
+	else
+		ocl_put_nothing(call, &launch);
 	return ocl_start(call, &launch, n, et_times(sizes[3], h->q.dims[3] + (uint64_t)h->v.dims[3]) * 2);
 }
 

@@ -158,14 +158,14 @@ static void put_rest(struct ocl_call *call, struct ocl_launch *launch, const str
 	const struct ocl_convolution *c, uint64_t n_weights)
 {
 	const struct et_graph_node *node = call->shapes.node;
-	ocl_put_int(launch, call->shapes.graph->values[node->args[form->bias]].kind != ET_GRAPH_NULL);
+	ocl_put_int(launch, ocl_was_given(call, form->bias));
 	ocl_put_result(call, launch, c->n);
 	ocl_put_tensor(call, launch, node->args[0], c->n_x);
 	if (call->step->packed_value != ET_GRAPH_NONE)
 		ocl_put_packed(call, launch);
 	else
 		ocl_put_tensor(call, launch, node->args[form->w], n_weights);
-	ocl_put_optional(call, launch, node->args[form->bias], c->sizes[3]);
+	ocl_put_optional(call, launch, form->bias, c->sizes[3]);
 	if (form->is_int8)
 		ocl_put_q8ta(call, launch, c->sizes[3], 14);
 	ocl_put_epilogue(call, launch, 1, 2);

@@ -2,6 +2,7 @@
 /* Fast kernels of matrix products and linear layers: tiles in registers (kernels/gemm.cl), and rows of weights of 8 or
  * 4 bits (kernels/gemv_quantized.cl). Weights of linear layers are packed once, so they must be constants. */
 #include "delegates/opencl/epilogue.h"
+#include "delegates/opencl/steps/quantized_layer.h"
 
 #include "delegates/opencl/run.h"
 #include "runtime/base/checked.h"
@@ -9,29 +10,8 @@
 
 #include <string.h>
 
-/* Where the arguments are; -1: there is none. */
-struct layer {
-	const char *name, *more;
-	int w, scales, group, bias, x_scale, x_zero;
-	bool is_4bit;
-};
-
-static const struct layer layers[] = {
-	{ "aten._weight_int8pack_mm.default", "", 1, 2, -1, -1, -1, -1, false },
-	{ "et_vk.linear_dq8ca_q4gsw.default", "#define IS_4BIT\n#define IS_DYNAMIC\n", 3, 5, 6, 7, 1, 2, true },
-	{ "et_vk.linear_q4gsw.default", "#define IS_4BIT\n", 1, 2, 3, 4, -1, -1, true },
-	{ "et_vk.linear_qcs4w.default", "#define IS_4BIT\n#define EVEN_IS_HIGH\n", 1, 2, -1, -1, -1, -1, true },
-};
 enum { INT8_PANELS = 4 }; /* as in gemm.cl */
 enum { MAX_STEP = 32 };   /* elements that the kernel takes at once, at most */
-
-static const struct layer *find_layer(const struct et_graph_operator *op)
-{
-	for (size_t i = 0; i < ET_ARRAY_LEN(layers); i++)
-		if (strcmp(layers[i].name, op->name) == 0)
-			return &layers[i];
-	return NULL;
-}
 
 static const struct et_graph_tensor *tensor_of(const struct et_graph *graph, const struct et_graph_node *node, int arg)
 {
@@ -46,7 +26,7 @@ static bool is_packed_linear(const struct et_graph_operator *op, int *ret_w)
 
 bool ocl_matrix_is_fast(const struct et_graph *graph, const struct et_graph_node *node)
 {
-	const struct layer *layer = find_layer(node->op);
+	const struct ocl_quantized_layer *layer = ocl_quantized_layer_find(node->op);
 	const struct et_graph_tensor *x = tensor_of(graph, node, 0);
 	int w;
 	if (layer) {
@@ -74,7 +54,6 @@ static uint64_t begin_product(struct ocl_call *call, struct ocl_launch *launch, 
 {
 	const struct et_graph_node *node = call->shapes.node;
 	const struct ocl_device *device = call->run->model->device;
-	bool has_bias = p->bias >= 0 && call->shapes.graph->values[node->args[p->bias]].kind != ET_GRAPH_NULL;
 	uint64_t n_rows = et_times(p->n_batches, p->n_rows);
 	uint64_t n_row_tiles = ocl_blocks(p->n_rows, device->n_tile_rows);
 	uint64_t n_groups = ocl_blocks(p->n_columns, (uint64_t)device->n_lanes * p->n_panels);
@@ -88,7 +67,7 @@ static uint64_t begin_product(struct ocl_call *call, struct ocl_launch *launch, 
 	ocl_put_int(launch, (int64_t)n_row_tiles);
 	ocl_put_int(launch, (int64_t)n_groups);
 	ocl_put(launch, &p->b_batch, sizeof(p->b_batch));
-	ocl_put_int(launch, has_bias);
+	ocl_put_int(launch, ocl_was_given(call, p->bias));
 	ocl_put_result(call, launch, et_times(n_rows, p->n_columns));
 	ocl_put_tensor(call, launch, node->args[0], et_times(n_rows, p->n_along));
 	if (call->step->packed_value != ET_GRAPH_NONE)
@@ -96,12 +75,7 @@ static uint64_t begin_product(struct ocl_call *call, struct ocl_launch *launch, 
 	else
 		ocl_put_tensor(call, launch, node->args[1],
 			et_times(p->b_batch ? p->n_batches : 1, et_times(p->n_along, p->n_columns)));
-	if (has_bias) {
-		ocl_put_tensor(call, launch, node->args[p->bias], p->n_columns);
-	} else {
-		ocl_put_error(call, launch);
-		ocl_put(launch, &(cl_ulong){ 0 }, sizeof(cl_ulong));
-	}
+	ocl_put_optional(call, launch, p->bias, p->n_columns);
 	return n;
 }
 
@@ -216,74 +190,34 @@ static bool run_q8ta_linear(struct ocl_call *call)
 
 static bool plan_rows(struct ocl_plan *plan)
 {
-	const struct layer *layer = find_layer(plan->node->op);
-	uint8_t w = layer ? ocl_arg_type(plan, (uint32_t)layer->w) : 0;
-	bool is_dynamic = layer && layer->x_scale >= 0;
-	if (!layer || !ocl_matrix_is_fast(plan->graph, plan->node) || (w != ET_UINT8 && w != ET_INT8) ||
+	const struct ocl_quantized_layer *layer = ocl_quantized_layer_find(plan->node->op);
+	struct ocl_definition types[OCL_QUANTIZED_TYPES];
+	uint8_t w = ocl_arg_type(plan, (uint32_t)layer->w);
+	if (!ocl_matrix_is_fast(plan->graph, plan->node) || (w != ET_UINT8 && w != ET_INT8) ||
 		!ocl_plan_epilogue(plan, false))
 		return false;
-	bool is_right = ocl_want(plan, 0, ET_FLOAT32) && ocl_want(plan, layer->scales, ET_FLOAT32) &&
-			(layer->bias < 0 || ocl_want(plan, layer->bias, ET_FLOAT32)) &&
-			(!is_dynamic || ocl_want(plan, layer->x_scale, ET_FLOAT32));
-	struct ocl_definition types[] = { { "T_A", ocl_arg_type(plan, 0) }, { "T_W", w },
-		{ "T_S", ocl_arg_type(plan, (uint32_t)layer->scales) },
-		{ "T_C", layer->bias < 0 ? ET_FLOAT32 : ocl_arg_type(plan, (uint32_t)layer->bias) },
-		{ "T_XS", is_dynamic ? ocl_arg_type(plan, (uint32_t)layer->x_scale) : ET_FLOAT32 },
-		{ "T_XZ", is_dynamic ? ocl_arg_type(plan, (uint32_t)layer->x_zero) : ET_FLOAT32 } };
-	return is_right && ocl_use_lanes(plan, 0, "gemv_quantized", types, is_dynamic ? 6 : 4, layer->more);
-}
-
-static bool start_rows(struct ocl_call *call, const struct layer *layer)
-{
-	enum { COLUMNS = 4 }; /* as in the kernel */
-	const struct et_graph_node *node = call->shapes.node;
-	const struct et_graph_size *x = et_graph_arg(&call->shapes, 0),
-				   *w = et_graph_arg(&call->shapes, (uint32_t)layer->w),
-				   *scales = et_graph_arg(&call->shapes, (uint32_t)layer->scales);
-	bool has_bias = layer->bias >= 0 && call->shapes.graph->values[node->args[layer->bias]].kind != ET_GRAPH_NULL;
-	uint64_t n_along = x->dims[x->n_dims - 1], n_columns = w->dims[0], n_rows = 1, n_groups;
-	uint64_t scale_columns = layer->group >= 0 && scales->n_dims ? scales->dims[scales->n_dims - 1] : n_columns;
-	int64_t group = layer->group >= 0 ? et_graph_int(&call->shapes, (uint32_t)layer->group, 0) : (int64_t)n_along;
-	struct ocl_launch launch;
-	if (n_along % MAX_STEP != 0 || group < 1 || group % MAX_STEP != 0 || scale_columns < n_columns ||
-		(layer->is_4bit ? n_along / 2 : n_along) > w->dims[1])
-		return ocl_misfit(call, "rows of %llu, weights of %u bytes, groups of %lld, %llu scales",
-			(unsigned long long)n_along, w->dims[1], (long long)group, (unsigned long long)scale_columns);
-	for (uint32_t i = 0; i + 1u < x->n_dims; i++)
-		n_rows = et_times(n_rows, x->dims[i]);
-	n_groups = ocl_blocks(n_along, (uint64_t)group);
-	uint64_t n = et_times(n_rows, ocl_blocks(n_columns, COLUMNS));
-	ocl_begin_lanes(call, &launch, 0);
-	ocl_put_int(&launch, (int64_t)n);
-	ocl_put_int(&launch, (int64_t)n_columns);
-	ocl_put_int(&launch, (int64_t)n_along);
-	ocl_put_int(&launch, w->dims[1]);
-	ocl_put_int(&launch, group);
-	ocl_put_int(&launch, (int64_t)scale_columns);
-	ocl_put_int(&launch, has_bias);
-	ocl_put_result(call, &launch, et_times(n_rows, n_columns));
-	ocl_put_tensor(call, &launch, node->args[0], et_times(n_rows, n_along));
-	ocl_put_tensor(call, &launch, node->args[layer->w], et_times(n_columns, w->dims[1]));
-	ocl_put_tensor(call, &launch, node->args[layer->scales],
-		n_groups ? et_times(n_groups - 1, scale_columns) + n_columns : 0);
-	if (has_bias) {
-		ocl_put_tensor(call, &launch, node->args[layer->bias], n_columns);
-	} else {
-		ocl_put_error(call, &launch);
-		ocl_put(&launch, &(cl_ulong){ 0 }, sizeof(cl_ulong));
-	}
-	if (layer->x_scale >= 0) {
-		ocl_put_tensor(call, &launch, node->args[layer->x_scale], n_rows);
-		ocl_put_tensor(call, &launch, node->args[layer->x_zero], n_rows);
-	}
-	ocl_put_epilogue(call, &launch, 0, et_graph_result(&call->shapes, 0)->n_dims - 1u);
-	return ocl_start(call, &launch, n, n_along * 2 * COLUMNS);
+	uint32_t n = ocl_quantized_layer_types(plan, layer, types);
+	return n && ocl_use_lanes(plan, 0, "gemv_quantized", types, n, layer->definitions);
 }
 
 static bool run_rows(struct ocl_call *call)
 {
-	const struct layer *layer = find_layer(call->shapes.node->op);
-	return layer && start_rows(call, layer);
+	enum { COLUMNS = 4 }; /* as in the kernel */
+	const struct ocl_quantized_layer *layer = ocl_quantized_layer_find(call->shapes.node->op);
+	struct ocl_quantized_sizes sizes;
+	struct ocl_launch launch;
+	if (!ocl_quantized_layer_sizes(call, layer, &sizes))
+		return false;
+	if (sizes.n_along % MAX_STEP != 0 || sizes.group % MAX_STEP != 0)
+		return ocl_misfit(call, "rows of %llu, groups of %lld", (unsigned long long)sizes.n_along,
+			(long long)sizes.group);
+	uint64_t n = et_times(sizes.n_rows, ocl_blocks(sizes.n_columns, COLUMNS));
+	ocl_begin_lanes(call, &launch, 0);
+	ocl_put_quantized_sizes(call, &launch, layer, &sizes, n);
+	ocl_put_result(call, &launch, et_times(sizes.n_rows, sizes.n_columns));
+	ocl_put_quantized_args(call, &launch, layer, &sizes);
+	ocl_put_epilogue(call, &launch, 0, et_graph_result(&call->shapes, 0)->n_dims - 1u);
+	return ocl_start(call, &launch, n, sizes.n_along * 2 * COLUMNS);
 }
 
 const struct ocl_row ocl_rows_fast_matrix[] = {

@@ -30,16 +30,6 @@ static bool plan_norm(struct ocl_plan *plan, uint32_t w, uint32_t b, bool has_st
 		       { "T_R", ocl_result_type(plan, 2) });
 }
 
-static void put_optional(struct ocl_call *call, struct ocl_launch *launch, uint32_t arg, uint64_t n)
-{
-	ocl_put_optional(call, launch, call->shapes.node->args[arg], n);
-}
-
-static bool has(const struct ocl_call *call, uint32_t arg)
-{
-	return call->shapes.graph->values[call->shapes.node->args[arg]].kind != ET_GRAPH_NULL;
-}
-
 static bool run_rows(struct ocl_call *call, const struct rows *rows)
 {
 	const struct et_graph_node *node = call->shapes.node;
@@ -54,15 +44,15 @@ static bool run_rows(struct ocl_call *call, const struct rows *rows)
 	ocl_put_int(&launch, (int64_t)rows->n_inner);
 	ocl_put_int(&launch, (int64_t)rows->n_groups);
 	ocl_put_float(&launch, rows->eps);
-	ocl_put_int(&launch, has(call, rows->weight_arg));
-	ocl_put_int(&launch, rows->bias_arg && has(call, rows->bias_arg));
+	ocl_put_int(&launch, ocl_was_given(call, rows->weight_arg));
+	ocl_put_int(&launch, rows->bias_arg && ocl_was_given(call, rows->bias_arg));
 	ocl_put_tensor(call, &launch, node->results[0], n);
 	ocl_put_tensor(call, &launch, node->args[0], n);
-	put_optional(call, &launch, rows->weight_arg, rows->n_weights);
+	ocl_put_optional(call, &launch, rows->weight_arg, rows->n_weights);
 	if (rows->bias_arg) {
-		put_optional(call, &launch, rows->bias_arg, rows->n_weights);
+		ocl_put_optional(call, &launch, rows->bias_arg, rows->n_weights);
 	} else {
-		put_optional(call, &launch, rows->weight_arg, rows->n_weights);
+		ocl_put_optional(call, &launch, rows->weight_arg, rows->n_weights);
 	}
 	if (rows->has_statistics) {
 		ocl_put_tensor(call, &launch, node->results[1], rows->n);
@@ -171,12 +161,12 @@ static bool run_batch_norm(struct ocl_call *call)
 	ocl_put_int(&launch, (int64_t)n_channels);
 	ocl_put_int(&launch, n ? (int64_t)n_inner : 1);
 	ocl_put_float(&launch, et_graph_double(&call->shapes, 6, 0));
-	ocl_put_int(&launch, has(call, 1));
-	ocl_put_int(&launch, has(call, 2));
+	ocl_put_int(&launch, ocl_was_given(call, 1));
+	ocl_put_int(&launch, ocl_was_given(call, 2));
 	ocl_put_tensor(call, &launch, node->results[0], n);
 	ocl_put_tensor(call, &launch, node->args[0], n);
-	put_optional(call, &launch, 1, n_channels);
-	put_optional(call, &launch, 2, n_channels);
+	ocl_put_optional(call, &launch, 1, n_channels);
+	ocl_put_optional(call, &launch, 2, n_channels);
 	ocl_put_tensor(call, &launch, node->args[3], n_channels);
 	ocl_put_tensor(call, &launch, node->args[4], n_channels);
 	return ocl_start(call, &launch, n, 8);

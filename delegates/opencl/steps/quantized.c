@@ -54,7 +54,7 @@ static bool run_per_channel(struct ocl_call *call)
 	const struct et_graph_node *node = call->shapes.node;
 	const struct et_graph_size *x = et_graph_arg(&call->shapes, 0);
 	struct ocl_view view = ocl_view_of(x), channels = view;
-	bool has_zeros = call->shapes.graph->values[node->args[2]].kind != ET_GRAPH_NULL;
+	bool has_zeros = ocl_was_given(call, 2);
 	uint32_t axis;
 	if (!et_graph_dim(&call->shapes, et_graph_int(&call->shapes, 3, 0), x->n_dims, &axis))
 		return false;
@@ -122,7 +122,7 @@ static void put_scales(struct ocl_call *call, struct ocl_launch *launch, uint32_
 	ocl_put_int(launch, et_graph_int(&call->shapes, 2, 0));
 	ocl_put_float(launch, et_graph_double(&call->shapes, 6, 1));
 	ocl_put_int(launch, et_graph_int(&call->shapes, 7, 0));
-	ocl_put_int(launch, call->shapes.graph->values[call->shapes.node->args[8]].kind != ET_GRAPH_NULL);
+	ocl_put_int(launch, ocl_was_given(call, 8));
 	ocl_put_int(launch, is_relu(call, activation));
 }
 
@@ -144,7 +144,7 @@ static void put_tensors(struct ocl_call *call, struct ocl_launch *launch, uint64
 	ocl_put_tensor(call, launch, node->args[0], ocl_numel(et_graph_arg(&call->shapes, 0)));
 	ocl_put_tensor(call, launch, node->args[3], ocl_numel(et_graph_arg(&call->shapes, 3)));
 	ocl_put_tensor(call, launch, node->args[5], n_columns);
-	ocl_put_optional(call, launch, node->args[8], n_columns);
+	ocl_put_optional(call, launch, 8, n_columns);
 }
 
 static bool plan_linear(struct ocl_plan *plan)

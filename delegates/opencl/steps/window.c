@@ -57,7 +57,7 @@ static bool run_convolution_in(struct ocl_call *call, double low, double high)
 {
 	const struct et_graph_node *node = call->shapes.node;
 	const struct et_graph_size *w = et_graph_arg(&call->shapes, 1);
-	bool is_transposed = et_graph_bool(&call->shapes, 6), has_bias;
+	bool is_transposed = et_graph_bool(&call->shapes, 6);
 	/* A list of one item holds for both dimensions; with one dimension, it is the width's. */
 	uint32_t skip = w->n_dims == 4 ? 0 : 1;
 	struct ocl_convolution c = { .window = { 1, 1, 0, 0, 1, 1, et_graph_int(&call->shapes, 8, 1) } };
@@ -75,18 +75,17 @@ static bool run_convolution_in(struct ocl_call *call, double low, double high)
 	uint64_t n_w = et_times(is_transposed ? et_times(c.sizes[0], c.sizes[3] / groups)
 					      : et_times(c.sizes[3], c.sizes[0] / groups),
 		et_times(c.sizes[6], c.sizes[7]));
-	has_bias = call->shapes.graph->values[node->args[2]].kind != ET_GRAPH_NULL;
 	ocl_begin(call, &launch, 0);
 	ocl_put_int(&launch, (int64_t)c.n);
 	ocl_put_sizes(&launch, c.sizes, 8);
 	ocl_put_ints(&launch, c.window, 8);
 	ocl_put_float(&launch, low);
 	ocl_put_float(&launch, high);
-	ocl_put_int(&launch, has_bias);
+	ocl_put_int(&launch, ocl_was_given(call, 2));
 	ocl_put_tensor(call, &launch, node->results[0], c.n);
 	ocl_put_tensor(call, &launch, node->args[0], c.n_x);
 	ocl_put_tensor(call, &launch, node->args[1], n_w);
-	ocl_put_optional(call, &launch, node->args[2], c.sizes[3]);
+	ocl_put_optional(call, &launch, 2, c.sizes[3]);
 	return ocl_start(call, &launch, c.n, c.cost * 2);
 }
 
