@@ -10,6 +10,7 @@
 #include "delegates/xnnpack/gemm_choice.h"
 
 #include "delegates/xnnpack/allocator.h"
+#include "delegates/xnnpack/pool/clock.h"
 #include "delegates/xnnpack/ukernels/gemm.h"
 #include "runtime/base/cpu.h"
 
@@ -17,7 +18,6 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 #include <xnnpack.h>
 
 #ifdef __x86_64__
@@ -34,13 +34,6 @@ struct layer {
 	float in[ROWS * DEPTH], filter[COLUMNS * DEPTH], bias[COLUMNS], packed[(1 + DEPTH) * COLUMNS],
 		out[ROWS * COLUMNS];
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 static void fill(struct layer *layer)
 {
@@ -85,11 +78,11 @@ static bool is_faster(const struct et_xnn_gemm_build *build, struct layer *layer
 		.out = (uint8_t *)layer->out };
 	uint64_t best = UINT64_MAX, best_of_theirs = UINT64_MAX;
 	for (uint32_t turn = 0; turn < N_TURNS; turn++) {
-		uint64_t begin = now_ns();
+		uint64_t begin = et_xnn_now_ns();
 		xnn_run_operator(theirs, NULL);
-		uint64_t middle = now_ns();
+		uint64_t middle = et_xnn_now_ns();
 		build->run(&job, 0, ROWS, 0, COLUMNS);
-		uint64_t end = now_ns();
+		uint64_t end = et_xnn_now_ns();
 		best_of_theirs = middle - begin < best_of_theirs ? middle - begin : best_of_theirs;
 		best = end - middle < best ? end - middle : best;
 	}

@@ -26,12 +26,12 @@
 #include "delegates/xnnpack/graph/instance_memory.h"
 #include "delegates/xnnpack/graph/shape.h"
 #include "delegates/xnnpack/graph/subgraph.h"
+#include "delegates/xnnpack/pool/clock.h"
 #include "delegates/xnnpack/run_args.h"
 #include "delegates/xnnpack/unsupported.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 struct inferd_delegate_instance {
 	struct et_xnn_model *model;
@@ -438,13 +438,6 @@ static void finish_outputs(const struct inferd_delegate_instance *instance, stru
 	}
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static enum xnn_status invoke(struct inferd_delegate_instance *instance)
 {
 	if (instance->is_empty)
@@ -462,14 +455,14 @@ static enum xnn_status invoke(struct inferd_delegate_instance *instance)
 				return status;
 			continue;
 		}
-		uint64_t began = instance->times_ns ? now_ns() : 0;
+		uint64_t began = instance->times_ns ? et_xnn_now_ns() : 0;
 		run.node = partition->node;
 		run.packed = partition->packed;
 		threads->flushes = true;
 		partition->override->run(&run);
 		threads->flushes = false;
 		if (instance->times_ns)
-			instance->times_ns[i] = now_ns() - began;
+			instance->times_ns[i] = et_xnn_now_ns() - began;
 	}
 	return xnn_status_success;
 }

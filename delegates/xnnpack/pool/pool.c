@@ -18,6 +18,8 @@
  * et_xnn_pool_rest, or until the caller goes on alone. */
 #include "delegates/xnnpack/pool/pool.h"
 
+#include "delegates/xnnpack/pool/clock.h"
+
 #include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -71,18 +73,6 @@ struct pthreadpool {
 	_Atomic(bool) may_spin, is_stopping;
 	_Alignas(CACHE_LINE) _Atomic(uint32_t) entry; /* futex: the last thread has left */
 };
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec t;
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static uint64_t now_ns(void)
-{
-	return clock_ns(CLOCK_MONOTONIC);
-}
 
 static void pause_core(void)
 {
@@ -202,7 +192,7 @@ static uint32_t await_loop(struct pthreadpool *pool, uint32_t seen)
 		pause_core();
 		if (++n_spins % SPINS_PER_LOOK)
 			continue;
-		uint64_t now = now_ns();
+		uint64_t now = et_xnn_now_ns();
 		end_ns = end_ns ? end_ns : now + SPIN_NS;
 		if (now < end_ns && atomic_load_explicit(&pool->may_spin, memory_order_relaxed))
 			continue;
@@ -261,7 +251,7 @@ static uint64_t close_loop(struct pthreadpool *pool, uint64_t from_ns)
 	while (entry) {
 		pause_core();
 		if (++n_spins % SPINS_PER_LOOK == 0)
-			now = now_ns();
+			now = et_xnn_now_ns();
 		if (now - from_ns >= WAIT_SPIN_NS && !(entry & IS_AWAITED)) {
 			/* Sleep: the thread that is waited for may want this very core. */
 			atomic_fetch_or_explicit(&pool->entry, IS_AWAITED, memory_order_relaxed);
@@ -273,7 +263,7 @@ static uint64_t close_loop(struct pthreadpool *pool, uint64_t from_ns)
 			break;
 	}
 	atomic_store_explicit(&pool->entry, 0, memory_order_relaxed);
-	return now_ns() - from_ns;
+	return et_xnn_now_ns() - from_ns;
 }
 
 /* Of @ns until @now, what this thread may have run at most: less, if the kernel gave its core to another thread. The
@@ -283,7 +273,7 @@ static uint64_t core_time(struct pthreadpool *pool, uint64_t ns, uint64_t now)
 	if (ns < LOOK_NS / 4)
 		return ns;
 	struct clocks last = pool->last;
-	pool->last = (struct clocks){ .wall_ns = now, .core_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) };
+	pool->last = (struct clocks){ .wall_ns = now, .core_ns = et_xnn_clock_ns(CLOCK_THREAD_CPUTIME_ID) };
 	uint64_t core_ns = pool->last.core_ns - last.core_ns;
 	return core_ns < ns ? core_ns : ns;
 }
@@ -312,7 +302,7 @@ static void count_loop(struct pthreadpool *pool, const struct et_xnn_loop *loop,
 	}
 	if (pool->credit_ns >= 0)
 		return;
-	pool->alone_until_ns = now_ns() + et_xnn_pool_pause_ns(-pool->credit_ns, pool->n_losses);
+	pool->alone_until_ns = et_xnn_now_ns() + et_xnn_pool_pause_ns(-pool->credit_ns, pool->n_losses);
 	pool->credit_ns = 0;
 	pool->n_losses++;
 	atomic_store_explicit(&pool->may_spin, false, memory_order_relaxed);
@@ -321,15 +311,17 @@ static void count_loop(struct pthreadpool *pool, const struct et_xnn_loop *loop,
 void et_xnn_pool_run(struct pthreadpool *pool, const struct et_xnn_loop *loop)
 {
 	uint64_t began_ns;
-	if (!pool || loop->n_items <= 1 || loop->n_items > UINT32_MAX || (began_ns = now_ns()) < pool->alone_until_ns) {
+	if (!pool || loop->n_items <= 1 || loop->n_items > UINT32_MAX ||
+		(began_ns = et_xnn_now_ns()) < pool->alone_until_ns) {
 		run_alone(loop);
 		return;
 	}
 	if (began_ns - pool->last.wall_ns > LOOK_NS)
-		pool->last = (struct clocks){ .wall_ns = began_ns, .core_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) };
+		pool->last = (struct clocks){ .wall_ns = began_ns,
+			.core_ns = et_xnn_clock_ns(CLOCK_THREAD_CPUTIME_ID) };
 	open_loop(pool, loop);
 	uint32_t n_own = run_items(pool, 0);
-	uint64_t done_ns = now_ns();
+	uint64_t done_ns = et_xnn_now_ns();
 	count_loop(pool, loop, n_own, done_ns - began_ns, done_ns, close_loop(pool, done_ns));
 }
 
