@@ -2,8 +2,8 @@
 /* Payloads with bf16: what is rounded and what is not, with numbers whose products and sums are exact until they are
  * rounded; and what is refused. */
 #include "delegates/xnnpack/ukernels/bf16.h"
-#include "delegates/xnnpack/support/test_args.h"
 #include "delegates/xnnpack/support/test_draw.h"
+#include "delegates/xnnpack/support/test_half.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-enum { ROWS = 3, IN = 6, OUT = 5, MX_COPY = 46 };
 
 /* The nearest number with 8 binary digits, ties to even. */
 static float nearest(double value)
@@ -34,80 +32,14 @@ static void draw(uint16_t *ret, size_t n)
 	}
 }
 
-static uint32_t plain(struct make_xnn *mk, uint32_t type, uint32_t input, uint32_t output, uint32_t rows,
-	uint32_t columns)
-{
-	return mx_value(mk,
-		&(struct mx_value){ .type = type, MX_DIMS(rows, columns), .input = input, .output = output });
-}
-
 static uint32_t bf16(struct make_xnn *mk, uint32_t input, uint32_t output)
 {
 	return plain(mk, ET_XNN_BF16, input, output, ROWS, IN);
 }
 
-static void node(struct make_xnn *mk, uint8_t kind, uint32_t a, uint32_t b, uint32_t out)
-{
-	mx_node(mk, kind,
-		&(struct et_xnn_node){ .inputs = { a, b }, .outputs = { out }, .min = -INFINITY, .max = INFINITY });
-}
-
-static void node_of_list(struct make_xnn *mk, uint8_t kind, uint32_t in, uint32_t out, uint32_t first, uint32_t second)
-{
-	mx_node(mk, kind,
-		&(struct et_xnn_node){ .inputs = { in },
-			.outputs = { out },
-			.n_list = { 2 },
-			.list = { { first, second } },
-			.min = -INFINITY,
-			.max = INFINITY });
-}
-
 static double at(const struct arg *arg, size_t i)
 {
 	return (double)et_bf16_to_float(arg->f16[i]);
-}
-
-/* @n_in inputs, drawn, and outputs, all [ROWS, IN]; run once. */
-static void run(struct make_xnn *mk, struct arg *args, uint32_t n_in, uint32_t n_out)
-{
-	struct et_diag diag = { 0 };
-	for (uint32_t i = 0; i < n_in + n_out; i++)
-		ARG(&args[i], ET_BFLOAT16, ET_STATIC, ROWS, IN);
-	for (uint32_t i = 0; i < n_in; i++)
-		draw(args[i].f16, (size_t)ROWS * IN);
-	test_ok(test_run_once(mk, args, n_in + n_out, &diag), &diag);
-}
-
-enum between { NOTHING, MOVED, COPIED, FLOATS_AND_BACK, AGAIN, N_BETWEEN };
-
-/* The value that @how computes from the value @of. */
-static uint32_t put_between(struct make_xnn *mk, uint32_t of, enum between how)
-{
-	uint32_t floats, transposed, out;
-	switch (how) {
-	case MOVED:
-		transposed = plain(mk, ET_XNN_BF16, 0, 0, IN, ROWS);
-		node_of_list(mk, MX_TRANSPOSE, of, transposed, 1, 0);
-		out = bf16(mk, 0, 0);
-		node_of_list(mk, MX_TRANSPOSE, transposed, out, 1, 0);
-		return out;
-	case COPIED:
-		out = bf16(mk, 0, 0);
-		node(mk, MX_COPY, of, 0, out);
-		return out;
-	case FLOATS_AND_BACK:
-		floats = plain(mk, ET_XNN_FP32, 0, 0, ROWS, IN);
-		node(mk, MX_CONVERT, of, 0, floats);
-		of = floats;
-		__attribute__((fallthrough));
-	case AGAIN:
-		out = bf16(mk, 0, 0);
-		node(mk, MX_CONVERT, of, 0, out);
-		return out;
-	default:
-		return of;
-	}
 }
 
 /* a * b, then a node, then times c: the product is rounded between them if the node is a conversion. */
@@ -121,8 +53,8 @@ static void test_between_nodes(void **state)
 		uint32_t a = bf16(&mk, 1, 0), b = bf16(&mk, 2, 0), c = bf16(&mk, 3, 0), product = bf16(&mk, 0, 0),
 			 out = bf16(&mk, 0, 4);
 		node(&mk, MX_MULTIPLY, a, b, product);
-		node(&mk, MX_MULTIPLY, put_between(&mk, product, how), c, out);
-		run(&mk, args, 3, 1);
+		node(&mk, MX_MULTIPLY, put_between(&mk, ET_XNN_BF16, product, how), c, out);
+		run_drawn(&mk, ET_BFLOAT16, draw, args, 3, 1);
 		for (size_t i = 0; i < ROWS * IN; i++) {
 			double ab = at(&args[0], i) * at(&args[1], i);
 			float whole = nearest(ab * at(&args[2], i)),
@@ -147,7 +79,7 @@ static void test_outputs_that_are_read(void **state)
 		if (is_converted)
 			node(&mk, MX_CONVERT, product, 0, first);
 		node(&mk, MX_MULTIPLY, first, b, second);
-		run(&mk, args, 2, 2);
+		run_drawn(&mk, ET_BFLOAT16, draw, args, 2, 2);
 		for (size_t i = 0; i < ROWS * IN; i++) {
 			double ab = at(&args[0], i) * at(&args[1], i);
 			double read = is_converted ? (double)nearest(ab) : ab;
@@ -548,7 +480,7 @@ static void test_too_many_to_be_cut(void **state)
 		mx_init(&mk);
 		uint32_t value = plain(&mk, type, 1, 0, ROWS, IN), out = plain(&mk, type, 0, 2, ROWS, IN);
 		for (uint32_t i = 0; i < 600; i++)
-			value = put_between(&mk, value, AGAIN);
+			value = put_between(&mk, ET_XNN_BF16, value, AGAIN);
 		node(&mk, MX_CONVERT, value, 0, out);
 		for (uint32_t i = 0; i < 2; i++)
 			ARG(&args[i], type == ET_XNN_BF16 ? ET_BFLOAT16 : ET_FLOAT32, ET_STATIC, ROWS, IN);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Payloads with fp16 as processors without fp16 arithmetic compute them: what is rounded and what is not, with numbers
  * whose products and sums are exact in fp32 until they are rounded. Runs on every processor. */
-#include "delegates/xnnpack/support/test_args.h"
 #include "delegates/xnnpack/support/test_draw.h"
+#include "delegates/xnnpack/support/test_half.h"
 #include "runtime/base/fp16.h"
 
 #include <math.h>
@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-enum { ROWS = 3, IN = 6, OUT = 5, MX_COPY = 46 };
 
 static int set_up(void **state)
 {
@@ -58,13 +56,6 @@ static double at(const struct arg *arg, size_t i)
 	return (double)et_fp16_to_float(arg->f16[i]);
 }
 
-static uint32_t plain(struct make_xnn *mk, uint32_t type, uint32_t input, uint32_t output, uint32_t rows,
-	uint32_t columns)
-{
-	return mx_value(mk,
-		&(struct mx_value){ .type = type, MX_DIMS(rows, columns), .input = input, .output = output });
-}
-
 static uint32_t fp16(struct make_xnn *mk, uint32_t input, uint32_t output)
 {
 	return plain(mk, ET_XNN_FP16, input, output, ROWS, IN);
@@ -75,63 +66,6 @@ static uint32_t constant(struct make_xnn *mk, const uint16_t *numbers, uint32_t 
 	return mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP16,
 				    MX_DIMS(rows, columns),
 				    .constant = mx_constant(mk, numbers, (size_t)rows * columns * sizeof(*numbers)) });
-}
-
-static void node(struct make_xnn *mk, uint8_t kind, uint32_t a, uint32_t b, uint32_t out)
-{
-	mx_node(mk, kind,
-		&(struct et_xnn_node){ .inputs = { a, b }, .outputs = { out }, .min = -INFINITY, .max = INFINITY });
-}
-
-static void transpose(struct make_xnn *mk, uint32_t in, uint32_t out)
-{
-	mx_node(mk, MX_TRANSPOSE,
-		&(struct et_xnn_node){ .inputs = { in },
-			.outputs = { out },
-			.n_list = { 2 },
-			.list = { { 1, 0 } },
-			.min = -INFINITY,
-			.max = INFINITY });
-}
-
-/* @n_in inputs, drawn, and outputs, all [ROWS, IN]; run once. */
-static void run(struct make_xnn *mk, struct arg *args, uint32_t n_in, uint32_t n_out)
-{
-	struct et_diag diag = { 0 };
-	for (uint32_t i = 0; i < n_in + n_out; i++)
-		ARG(&args[i], ET_FLOAT16, ET_STATIC, ROWS, IN);
-	for (uint32_t i = 0; i < n_in; i++)
-		draw(args[i].f16, (size_t)ROWS * IN);
-	test_ok(test_run_once(mk, args, n_in + n_out, &diag), &diag);
-}
-
-enum between { NOTHING, MOVED, COPIED, FLOATS_AND_BACK, AGAIN, N_BETWEEN };
-
-/* The value that @how computes from the value @of. */
-static uint32_t put_between(struct make_xnn *mk, uint32_t of, enum between how)
-{
-	uint32_t other, out = fp16(mk, 0, 0);
-	switch (how) {
-	case MOVED:
-		other = plain(mk, ET_XNN_FP16, 0, 0, IN, ROWS);
-		transpose(mk, of, other);
-		transpose(mk, other, out);
-		break;
-	case COPIED:
-		node(mk, MX_COPY, of, 0, out);
-		break;
-	case FLOATS_AND_BACK:
-		other = plain(mk, ET_XNN_FP32, 0, 0, ROWS, IN);
-		node(mk, MX_CONVERT, of, 0, other);
-		node(mk, MX_CONVERT, other, 0, out);
-		break;
-	case AGAIN:
-		node(mk, MX_CONVERT, of, 0, out);
-		break;
-	default:
-		return of;
-	}
-	return out;
 }
 
 /* a * b, then a node, then times c: the product is rounded between them if the node is a conversion. */
@@ -145,8 +79,8 @@ static void test_between_nodes(void **state)
 		uint32_t a = fp16(&mk, 1, 0), b = fp16(&mk, 2, 0), c = fp16(&mk, 3, 0), product = fp16(&mk, 0, 0),
 			 out = fp16(&mk, 0, 4);
 		node(&mk, MX_MULTIPLY, a, b, product);
-		node(&mk, MX_MULTIPLY, put_between(&mk, product, how), c, out);
-		run(&mk, args, 3, 1);
+		node(&mk, MX_MULTIPLY, put_between(&mk, ET_XNN_FP16, product, how), c, out);
+		run_drawn(&mk, ET_FLOAT16, draw, args, 3, 1);
 		for (size_t i = 0; i < ROWS * IN; i++) {
 			double ab = at(&args[0], i) * at(&args[1], i), whole = nearest(ab * at(&args[2], i)),
 			       rounded = nearest(nearest(ab) * at(&args[2], i));
@@ -172,8 +106,8 @@ static void test_outputs_that_are_read(void **state)
 		node(&mk, MX_MULTIPLY, a, b, product);
 		if (is_converted)
 			node(&mk, MX_CONVERT, product, 0, first);
-		node(&mk, MX_MULTIPLY, put_between(&mk, first, is_moved ? MOVED : NOTHING), b, second);
-		run(&mk, args, 2, 2);
+		node(&mk, MX_MULTIPLY, put_between(&mk, ET_XNN_FP16, first, is_moved ? MOVED : NOTHING), b, second);
+		run_drawn(&mk, ET_FLOAT16, draw, args, 2, 2);
 		for (size_t j = 0; j < ROWS * IN; j++) {
 			double ab = at(&args[0], j) * at(&args[1], j), read = is_converted ? nearest(ab) : ab;
 			n_others += nearest(ab * at(&args[1], j)) != nearest(nearest(ab) * at(&args[1], j));
@@ -193,7 +127,7 @@ static void test_moves(void **state)
 	mx_init(&mk);
 	uint32_t in = fp16(&mk, 1, 0), moved = plain(&mk, ET_XNN_FP16, 0, 2, IN, ROWS), sum = fp16(&mk, 0, 3);
 	node(&mk, MX_ADD, in, in, sum);
-	transpose(&mk, in, moved);
+	node_of_list(&mk, MX_TRANSPOSE, in, moved, 1, 0);
 	ARG(&args[0], ET_FLOAT16, ET_STATIC, ROWS, IN);
 	ARG(&args[1], ET_FLOAT16, ET_STATIC, IN, ROWS);
 	ARG(&args[2], ET_FLOAT16, ET_STATIC, ROWS, IN);
@@ -351,7 +285,7 @@ static void test_integers(void **state)
 			node(&mk, MX_ADD, in, in, twice);
 		node(&mk, MX_CONVERT, is_computed ? twice : in, 0, integers);
 		node(&mk, MX_CONVERT, integers, 0, out);
-		run(&mk, args, 1, 1);
+		run_drawn(&mk, ET_FLOAT16, draw, args, 1, 1);
 		for (size_t j = 0; j < ROWS * IN; j++)
 			assert_true(at(&args[1], j) == rint(at(&args[0], j) * (is_computed ? 2 : 1)));
 	}
