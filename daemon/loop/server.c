@@ -131,9 +131,10 @@ static void end_if_drained(struct inf_server *server);
 static void tell_if_ready(struct inf_server *server)
 {
 	const struct inf_context *context = &server->context;
+	if (server->is_ready || context->is_draining)
+		return;
 	bool has_pinned = inf_repository_has_pinned(context->repository);
-	if (server->is_ready || context->is_draining ||
-		(!has_pinned && et_platform_now_ns(NULL) - server->began_ns < READY_WITHOUT_PINNED_MS * 1000000ull))
+	if (!has_pinned && et_platform_now_ns(NULL) - server->began_ns < READY_WITHOUT_PINNED_MS * 1000000ull)
 		return;
 	server->is_ready = true;
 	et_logf(&context->log, ET_LOG_NOTICE, "ready: %u workers, models in %s%s",
