@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Say what is in pictures, with an ImageNet model that inferd serves.
+"""Classify images with an ImageNet model that inferd serves.
 
-    label.py [--model NAME] [--labels FILE] [PICTURE.ppm ...]
+    label.py [--model NAME] [--labels FILE] [IMAGE.ppm ...]
 
-Without a picture, each one that arrives on the standard input is labelled as it comes, such as those of a camera:
+Without an image, each one that arrives on the standard input is labelled as it comes, such as those of a camera:
 
     gst-launch-1.0 -q v4l2src ! videoconvert ! video/x-raw,format=RGB ! pnmenc ! fdsink | label.py
 
-The picture is cropped to its centre square. Its scale and the labels are those of the model's model.conf, if it has one.
+The image is cropped to its centre square. Its scale and the labels are those of the model's model.conf, if it has one.
 """
 import argparse
 import sys
@@ -16,8 +16,8 @@ import sys
 import inferd
 
 
-def read_picture(file):
-    """(width, height, bytes of RGB) of the next picture in a file of raw PPM; None at its end."""
+def read_image(file):
+    """(width, height, bytes of RGB) of the next image in a file of raw PPM; None at its end."""
     fields = []
     while len(fields) < 4:
         line = file.readline()
@@ -25,7 +25,7 @@ def read_picture(file):
             return None
         fields += line.split(b"#")[0].split()
     if fields[0] != b"P6" or fields[3] != b"255":
-        sys.exit("label: pictures are raw PPM (P6) with 255 levels; `convert photo.jpg photo.ppm` makes one")
+        sys.exit("label: images are raw PPM (P6) with 255 levels; `convert photo.jpg photo.ppm` makes one")
     width, height = int(fields[1]), int(fields[2])
     return width, height, file.read(3 * width * height)
 
@@ -43,21 +43,21 @@ def fill(x, info, width, height, rgb):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Say what is in pictures.")
+    parser = argparse.ArgumentParser(description="Classify images.")
     parser.add_argument("--model", default="efficientnet_lite0")
     parser.add_argument("--labels", help="a file with the name of one class on each line")
-    parser.add_argument("pictures", nargs="*")
+    parser.add_argument("images", nargs="*")
     options = parser.parse_args()
     with inferd.connect(reconnect=60) as d:
         m = d.open(options.model)
         info, b = m.inputs[0], m.bind()
         if info.datatype != "FP32" or len(info.shape) != 4 or info.shape[1] != 3 or info.shape[2] != info.shape[3]:
-            sys.exit(f"label: {options.model} does not take one square picture as FP32 [1,3,N,N]")
+            sys.exit(f"label: {options.model} does not take one square image as FP32 [1,3,N,N]")
         labels = open(options.labels, encoding="utf-8").read().splitlines() if options.labels else m.outputs[0].labels
-        for path in options.pictures or [None]:
+        for path in options.images or [None]:
             with open(path, "rb") if path else sys.stdin.buffer as file:
-                while picture := read_picture(file):
-                    fill(b.inputs[0], info, *picture)
+                while image := read_image(file):
+                    fill(b.inputs[0], info, *image)
                     b.infer(timeout=10)
                     scores = b.outputs[0][0].tolist()
                     best = sorted(range(len(scores)), key=scores.__getitem__, reverse=True)[:3]

@@ -9,7 +9,7 @@
 
 enum { ALIGNMENT = 64 };
 
-/* What the caller asks for: the slots for libinferd, and the regions' memory. */
+/* A caller's slots for libinferd, and the memory of their regions. */
 struct places {
 	size_t n;
 	struct inferd_slot *slots;

@@ -25,13 +25,13 @@ struct dl_tensor {
 	uint64_t offset;          /* bytes from data to the first element */
 };
 
-/* In a capsule "dltensor". */
+/* The content of a capsule "dltensor". */
 struct dl_managed {
 	struct dl_tensor tensor;
 	void *context;
 	void (*free)(struct dl_managed *self);
 };
-/* In a capsule "dltensor_versioned". */
+/* The content of a capsule "dltensor_versioned". */
 struct dl_versioned {
 	uint32_t major, minor;
 	void *context;

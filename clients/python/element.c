@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Elements: the datatypes of inferd.h, and one number of each from and to Python.
+/* Elements: the datatypes of inferd.h, and one element of each from and to Python.
  *
- * Types that Python has no number for (quantized ones, FP8) are their bits, as unsigned integers. BF16 is a float here;
- * in a buffer it is its bits, since the formats of buffers do not have it. */
+ * Datatypes without an equivalent in Python (quantized ones, FP8) are unsigned integers with the same bits. BF16 is a
+ * float here; in a buffer it is an unsigned integer too, since the formats of buffers do not have it. */
 #include "clients/python/memory.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the Python module share: its types, its exceptions, and how arguments are read.
+/* Types, exceptions and the reading of arguments, shared by the files of the Python module.
  *
  * All functions of clients/python need the GIL, if nothing else is said. Those that return an object return a new
  * reference, or NULL with a Python exception set; those that return int return 0, or -1 with an exception set. */

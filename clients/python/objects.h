@@ -69,7 +69,7 @@ bool inf_py_handle_begin(struct inf_py_handle *handle);
 
 /* ---- Methods (method.c, info.c) ---- */
 
-/* What is needed of an input or output for each request. */
+/* The facts on an input or output that each request needs. */
 struct inf_py_info {
 	PyObject *name;
 	const struct inf_py_datatype *type; /* NULL: a scalar */
@@ -113,7 +113,7 @@ struct inf_py_region *inf_py_region_new(struct inf_py_connection *c, size_t n_by
 
 /* ---- bindings (bind.c makes them, binding.c uses them) ---- */
 
-/* Where an input or output lies. */
+/* The place of an input or output in memory. */
 struct inf_py_place {
 	struct inf_py_memory *memory; /* NULL: a scalar, or an output that is not wanted */
 	size_t offset;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Test the examples in Python of clients/examples, on pictures and sounds of the tree and of ../shared.
+"""Test the examples in Python of clients/examples, on images and sounds of the tree and of ../shared.
 
     test_examples.py INFERD
 """
@@ -69,7 +69,7 @@ class Examples(daemon.Case):
             self.assertEqual((len(lines), lines[0]), (2, lines[1]))
             self.assertRegex(lines[0], r"^-\t\d+\.\d\d 28[1-5]\t")
         self.assertIn("raw PPM", self.example("label.py", DATA / "chelsea.png", status=1))
-        self.assertIn("does not take one square picture", self.example("label.py", "--model", "add_one", status=1))
+        self.assertIn("does not take one square image", self.example("label.py", "--model", "add_one", status=1))
         self.assertIn("no model", self.example("label.py", "--model", "nothing", status=1).lower())
         self.assertIn("cannot connect", self.example("label.py", status=1, env={**os.environ, "INFERD_SOCKET": "/nowhere"}))
 
