@@ -40,7 +40,12 @@ void et_xnn_threads_parallel_for(struct inferd_delegate_worker_threads *threads,
 	if (!threads->pool || n <= step || step == 0)
 		step = n ? n : 1;
 	struct pieces pieces = {
-		.loop = { .run = run_pieces, .n_items = n / step + (n % step != 0), .flushes = threads->flushes },
+		.loop = {
+			.run = run_pieces,
+			.n_items = n / step + (n % step != 0),
+			.flushes = threads->flushes,
+			.function = (uintptr_t)fn, /* @arg is on a stack, most often */
+		},
 		.fn = fn,
 		.arg = arg,
 		.n = n,

@@ -14,11 +14,16 @@
  * The items are divided into one range for each thread, the same ones each time, because a thread's core has the same
  * weights in its cache. A thread takes the items of its range from the front, then the others' from the back.
  *
+ * Short loops are run by the calling thread alone, where that is faster (loop_sharing.h). A loop is known again by what it
+ * does, with what, with how many items, and by the two loops before it: loops of portable kernels have no object that
+ * lasts.
+ *
  * Between two loops the threads spin, because waking one takes longer than most loops: for SPIN_NS, until
  * et_xnn_pool_rest, or until the caller goes on alone. */
 #include "delegates/xnnpack/pool/pool.h"
 
 #include "delegates/xnnpack/pool/clock.h"
+#include "delegates/xnnpack/pool/loop_sharing.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
@@ -37,6 +42,7 @@
 #define MAX_CREDIT_NS INT64_C(8000000) /* two turns of a neighbour on a core */
 #define MAX_PAUSE_NS  INT64_C(1000000000)
 enum { PAUSE_FACTOR = 16, SPINS_PER_LOOK = 64, CACHE_LINE = 64 };
+enum { N_SHARINGS = 1024, N_LOOPS_BEFORE = 2 };
 
 /* pthreadpool.entry: whether threads may join the loop, and how many are in it. */
 enum { IS_OPEN = 1, IS_AWAITED = 2, ONE_THREAD = 4 };
@@ -64,6 +70,9 @@ struct pthreadpool {
 	int64_t credit_ns; /* what the others saved, less what waiting for them cost; at most MAX_CREDIT_NS */
 	uint32_t n_losses; /* times that it fell below 0 since it was MAX_CREDIT_NS */
 	struct clocks last;
+	uint64_t before[N_LOOPS_BEFORE]; /* which loops were the last ones */
+	struct et_xnn_loop_sharing
+		*sharings; /* N_SHARINGS, each at its key's place: of two with one place the later stays */
 	/* Written by the calling thread while no other thread is in a loop. */
 	const struct et_xnn_loop *loop;
 	struct range *ranges;
@@ -308,12 +317,48 @@ static void count_loop(struct pthreadpool *pool, const struct et_xnn_loop *loop,
 	atomic_store_explicit(&pool->may_spin, false, memory_order_relaxed);
 }
 
+static uint64_t mixed(uint64_t a, uint64_t b)
+{
+	uint64_t product = (a ^ b) * UINT64_C(0x9e3779b97f4a7c15); /* the golden ratio: Knuth, volume 3, 6.4 */
+	return product ^ product >> 32;
+}
+
+/* What is known of @loop, which follows those that this was called for. NULL: it is shared in any case. */
+static struct et_xnn_loop_sharing *find_sharing(struct pthreadpool *pool, const struct et_xnn_loop *loop)
+{
+	if (!loop->function)
+		return NULL;
+	uint64_t this = mixed(mixed(loop->function, loop->object), loop->n_items), key = this;
+	for (size_t i = 0; i < N_LOOPS_BEFORE; i++) {
+		key = mixed(key, pool->before[i]);
+		uint64_t earlier = pool->before[i];
+		pool->before[i] = this;
+		this = earlier;
+	}
+	key |= 1;
+	struct et_xnn_loop_sharing *sharing = &pool->sharings[key / 2 % N_SHARINGS];
+	if (sharing->key != key)
+		*sharing = (struct et_xnn_loop_sharing){ .key = key };
+	return sharing;
+}
+
 void et_xnn_pool_run(struct pthreadpool *pool, const struct et_xnn_loop *loop)
 {
-	uint64_t began_ns;
-	if (!pool || loop->n_items <= 1 || loop->n_items > UINT32_MAX ||
-		(began_ns = et_xnn_now_ns()) < pool->alone_until_ns) {
+	if (!pool || loop->n_items <= 1 || loop->n_items > UINT32_MAX) {
 		run_alone(loop);
+		return;
+	}
+	struct et_xnn_loop_sharing *sharing = find_sharing(pool, loop);
+	uint64_t began_ns = et_xnn_now_ns();
+	bool is_timed = false;
+	if (began_ns < pool->alone_until_ns) {
+		run_alone(loop);
+		return;
+	}
+	if (sharing && !et_xnn_loop_sharing_next(sharing, &is_timed)) {
+		run_alone(loop);
+		if (is_timed)
+			et_xnn_loop_sharing_count(sharing, false, et_xnn_now_ns() - began_ns);
 		return;
 	}
 	if (began_ns - pool->last.wall_ns > LOOK_NS)
@@ -322,7 +367,10 @@ void et_xnn_pool_run(struct pthreadpool *pool, const struct et_xnn_loop *loop)
 	open_loop(pool, loop);
 	uint32_t n_own = run_items(pool, 0);
 	uint64_t done_ns = et_xnn_now_ns();
-	count_loop(pool, loop, n_own, done_ns - began_ns, done_ns, close_loop(pool, done_ns));
+	uint64_t waited_ns = close_loop(pool, done_ns);
+	count_loop(pool, loop, n_own, done_ns - began_ns, done_ns, waited_ns);
+	if (is_timed)
+		et_xnn_loop_sharing_count(sharing, true, done_ns - began_ns + waited_ns);
 }
 
 void et_xnn_pool_rest(struct pthreadpool *pool)
@@ -343,13 +391,20 @@ struct pthreadpool *et_xnn_pool_new(uint32_t n_threads)
 	struct pthreadpool *pool = aligned_alloc(CACHE_LINE, sizeof(*pool));
 	struct range *ranges = aligned_alloc(CACHE_LINE, n_threads * sizeof(*ranges));
 	struct helper *helpers = calloc(n_threads, sizeof(*helpers));
-	if (!pool || !ranges || !helpers) {
+	struct et_xnn_loop_sharing *sharings = calloc(N_SHARINGS, sizeof(*sharings));
+	if (!pool || !ranges || !helpers || !sharings) {
+		free(sharings);
 		free(helpers);
 		free(ranges);
 		free(pool);
 		return NULL;
 	}
-	*pool = (struct pthreadpool){ .n_threads = n_threads, .ranges = ranges, .helpers = helpers };
+	*pool = (struct pthreadpool){
+		.n_threads = n_threads,
+		.ranges = ranges,
+		.helpers = helpers,
+		.sharings = sharings,
+	};
 	for (uint32_t i = 1; i < n_threads; i++) {
 		struct helper *helper = &helpers[pool->n_started];
 		*helper = (struct helper){ .pool = pool, .index = i };
@@ -370,6 +425,7 @@ void et_xnn_pool_free(struct pthreadpool *pool)
 	wake_helpers(pool);
 	for (uint32_t i = 0; i < pool->n_started; i++)
 		pthread_join(pool->helpers[i].thread, NULL);
+	free(pool->sharings);
 	free(pool->helpers);
 	free(pool->ranges);
 	free(pool);

@@ -15,7 +15,9 @@ struct et_xnn_loop {
 	/* Run the items [begin, end). Calls at the same time have different @thread, less than the pool's number. */
 	void (*run)(const struct et_xnn_loop *loop, size_t thread, size_t begin, size_t end);
 	size_t n_items;
-	bool flushes; /* compute with zeros for subnormal floats */
+	bool flushes;       /* compute with zeros for subnormal floats */
+	uintptr_t function; /* what each item does: loops with the same values do the same, most likely; */
+	uintptr_t object;   /* and with what, 0: not known. function 0: the threads share the loop */
 };
 
 /* Make a pool of @n_threads of at least 2, the threads that call et_xnn_pool_run included. NULL: no memory or no

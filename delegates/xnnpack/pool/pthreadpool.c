@@ -64,6 +64,8 @@ static void run(pthreadpool_t pool, struct grid *grid, uint32_t flags)
 		.run = run_grid,
 		.n_items = n_items,
 		.flushes = flags & PTHREADPOOL_FLAG_DISABLE_DENORMALS,
+		.function = (uintptr_t)grid->fn,
+		.object = (uintptr_t)grid->arg, /* part of the operator */
 	};
 	et_xnn_pool_run(pool, &grid->loop);
 }

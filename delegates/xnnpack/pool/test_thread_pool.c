@@ -153,6 +153,12 @@ static void see(const struct et_xnn_loop *loop, size_t thread, size_t begin, siz
 		sched_yield();
 }
 
+static void see_for_long(const struct et_xnn_loop *loop, size_t thread, size_t begin, size_t end)
+{
+	see(loop, thread, begin, end);
+	work_for(2);
+}
+
 static void test_threads_that_do_not_run_are_not_awaited(void **state)
 {
 	struct pthreadpool *pool = et_xnn_pool_new(N_THREADS);
@@ -211,6 +217,38 @@ static void test_pauses_are_bounded(void **state)
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		assert_int_equal(et_xnn_pool_pause_ns(cases[i].lost_ns, cases[i].n_losses), cases[i].pause_ns);
+}
+
+/* --- loops that are known --------------------------------------------------------------------------------- */
+
+static void test_short_loops_are_not_shared(void **state)
+{
+	enum { N_RUNS = 400, N_LAST = 100 };
+	struct pthreadpool *pool = et_xnn_pool_new(N_THREADS);
+	unsigned n_shared = 0;
+	for (unsigned i = 0; i < N_RUNS; i++) {
+		struct seen seen = { .loop = { .run = see, .n_items = N_THREADS, .function = 1, .object = 1 } };
+		et_xnn_pool_run(pool, &seen.loop);
+		assert_int_equal(seen.n, N_THREADS);
+		n_shared += i >= N_RUNS - N_LAST && seen.n_of_others > 0;
+	}
+	assert_true(n_shared < N_LAST / 2); /* some are trials */
+	et_xnn_pool_free(pool);
+}
+
+static void test_long_loops_are_shared(void **state)
+{
+	struct pthreadpool *pool = et_xnn_pool_new(N_THREADS);
+	time_t end = time(NULL) + 100;
+	unsigned n_of_others = 0;
+	for (unsigned i = 0; i < 50 || (n_of_others == 0 && time(NULL) < end); i++) {
+		struct seen seen = { .loop = { .run = see_for_long, .n_items = 2, .function = 1 } };
+		et_xnn_pool_run(pool, &seen.loop);
+		assert_int_equal(seen.n, 2);
+		n_of_others += i >= 30 ? seen.n_of_others : 0; /* when it is decided */
+	}
+	assert_true(n_of_others > 0);
+	et_xnn_pool_free(pool);
 }
 
 /* --- loops of portable kernels ----------------------------------------------------------------------------- */
@@ -292,6 +330,8 @@ int main(void)
 		cmocka_unit_test(test_threads_that_do_not_run_are_not_awaited),
 		cmocka_unit_test(test_who_waited_goes_on_alone),
 		cmocka_unit_test(test_pauses_are_bounded),
+		cmocka_unit_test(test_short_loops_are_not_shared),
+		cmocka_unit_test(test_long_loops_are_shared),
 		cmocka_unit_test(test_parallel_for),
 		cmocka_unit_test(test_xnnpack_calls_this_pool),
 	};
