@@ -54,6 +54,9 @@ struct et_kernel {
 	/* How many steps an element of the output may take for some values of the inputs; 0: one. */
 	uint32_t element_steps;
 	bool is_orderless; /* only moves elements, so works in any dim order that all its tensors share */
+	/* The output gets the elements of the first argument, in the same order if both are row-major and have as many.
+	 * May run with both at the same place (copy_elision.c). */
+	bool only_copies;
 	/* Prepare what runs for @tenant need, until release. May be NULL. A Plan calls it for each of its operators. */
 	enum et_status (*hold)(const struct et_kernel *kernel, uint64_t tenant, void **ret_held, struct et_diag *diag);
 	void (*release)(void *held);

@@ -7,7 +7,8 @@
  *     state         if any tensor in it is state. A Method's private state is laid out here, once per Plan. State that
  *                   Methods share keeps the program's offsets;
  *     activations   all other components. They belong to a frame.
- * So every tensor is wholly in one place, and two tensors share memory exactly where the program plans it.
+ * So every tensor is wholly in one place, and two tensors share memory exactly where the program plans it, but for
+ * copies that are elided (copy_elision.c).
  *
  * An input or output is bound to the client's memory only if no other value can observe the difference:
  *   - no tensor that is alive at the same time overlaps its range, nor one that passes bytes to it or from it;
@@ -395,7 +396,10 @@ static bool lay_out(struct layout *layout)
 	for (uint32_t arena = 0; arena < spec->n_arenas; arena++)
 		if (!place_arena(layout, arena))
 			return false;
-	if (!settle_ios(layout) || !make_tensors(layout) || !list_scalars(plan))
+	if (!settle_ios(layout) ||
+		et_copy_elision_run(plan, layout->places, layout->offsets, layout->n_activation,
+			&layout->n_comparisons_left, &layout->pool) ||
+		!make_tensors(layout) || !list_scalars(plan))
 		return false;
 	size_t n_shared = plan->info.n_shared_bytes;
 	if (layout->n_state && !et_add(layout->n_state, LINE, &plan->state_bytes[ET_STATE_PRIVATE]))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The inside of a Plan. Only the files that make a Plan (plan*.c, decode.c, lifetime.c, overlap.c, dataflow.c,
- * dim_order.c, memory_plan.c) and those that run one (frame.c, method.c, binding.c, run.c) include this.
+ * dim_order.c, memory_plan.c, copy_elision.c) and those that run one (frame.c, method.c, binding.c, run.c) include this.
  *
  * et_plan_new works in this order:
  *     decode      instructions, kernels, delegates' payloads
@@ -8,7 +8,7 @@
  *     overlap     delegate calls whose arguments share memory are refused
  *     dataflow    which values are state
  *     order       the dim order of tensors between delegates (et_registry.order)
- *     memory      where each tensor lies, which inputs and outputs can be bound
+ *     memory      where each tensor lies, which inputs and outputs can be bound, which copies are elided
  *     workers     room for each worker's delegate instances
  * Afterwards only the workers' instances change. */
 #ifndef RUNTIME_PLAN_INTERNAL_H
@@ -203,5 +203,11 @@ enum et_status et_overlap_check_args(struct et_evalue *const *args, uint32_t n_i
 enum et_status et_dataflow_run(struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);
 /* Give every tensor its place, and decide which inputs and outputs can be bound. */
 enum et_status et_memory_layout(struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);
+/* Give outputs of kernels that only copy the same place as their inputs: change @offsets. One item a value: @places, an
+ * enum et_place, and @offsets, from the start of that memory block. @n_bytes: what all activations take.
+ * @n_comparisons_left: how many pairs of tensors may be compared; counted down. Takes scratch memory from @pool.
+ * ET_E_MEMORY_ALLOCATION_FAILED: none is left. */
+enum et_status et_copy_elision_run(struct et_plan *plan, const uint8_t *places, size_t *offsets, size_t n_bytes,
+	size_t *n_comparisons_left, struct et_pool *pool);
 
 #endif

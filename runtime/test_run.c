@@ -146,6 +146,38 @@ static void views_follow_what_they_view(void **state)
 	}
 }
 
+/* a = x + x, b = a.clone(), y = b's view + x, z = a + y. @is_written_later: a changes while b is needed. */
+static void copy_and_add(bool is_written_later, uint32_t n_elided)
+{
+	mk_arena(&mk, 96);
+	int x = planned(0, 4), a = planned(16, 4), b = planned(32, 4), y = planned(48, 4), z = planned(64, 4);
+	int view = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4) });
+	mk_kernel(&mk, op("test::add", "out"), MK_ARGS(x, x, a));
+	mk_kernel(&mk, op("test::clone", ""), MK_ARGS(a, b));
+	mk_kernel(&mk, op("test::view", ""), MK_ARGS(b, view));
+	if (is_written_later)
+		mk_kernel(&mk, op("test::accumulate_", ""), MK_ARGS(a, x));
+	mk_kernel(&mk, op("test::add", "out"), MK_ARGS(view, x, y));
+	mk_kernel(&mk, op("test::add", "out"), MK_ARGS(a, y, z));
+	mk_input(&mk, x);
+	mk_output(&mk, z);
+	rig_open(&rig, &mk);
+	assert_int_equal(rig.info->n_elided_copies, n_elided);
+	float in[4] = { 1, 2, 3, 4 }, out[4];
+	rig_run_floats(&rig, in, 4, out, 4);
+	assert_true(out[3] == (is_written_later ? 24 : 20));
+}
+
+static void a_copy_is_elided(void **state)
+{
+	copy_and_add(false, 1);
+}
+
+static void a_copy_of_what_changes_is_not_elided(void **state)
+{
+	copy_and_add(true, 0);
+}
+
 static void lists_of_tensors_are_read_and_written(void **state)
 {
 	mk_arena(&mk, 64);
@@ -414,6 +446,8 @@ int main(void)
 		TEST(a_branch_is_taken_or_not),
 		TEST(a_loop_counts_and_starts_anew),
 		TEST(views_follow_what_they_view),
+		TEST(a_copy_is_elided),
+		TEST(a_copy_of_what_changes_is_not_elided),
 		TEST(lists_of_tensors_are_read_and_written),
 		TEST(dynamic_sizes_go_through),
 		TEST(a_tensor_is_not_resized_under_its_reader),

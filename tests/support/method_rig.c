@@ -39,6 +39,11 @@ static enum et_status run_copy(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	return ET_OK;
 }
 
+static enum et_status run_clone(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	return run_copy(ctx, (struct et_evalue *const[]){ args[1], args[0] });
+}
+
 static enum et_status run_accumulate(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	for (size_t i = 0; i < et_tensor_numel(args[0]->tensor); i++)
@@ -140,6 +145,7 @@ static const struct et_kernel kernels[] = {
 	{ "test::add.Scalar", "SS>N", run_add_scalar, NULL },
 	{ "test::add.out", "TT>T", run_add, NULL },
 	{ "test::cat", "L>T", run_cat, NULL },
+	{ "test::clone", "T>T", run_clone, NULL, .only_copies = true },
 	{ "test::copy_", "=TT", run_copy, NULL },
 	{ "test::fail", "T>T", run_fail, NULL },
 	{ "test::fill", "S>T", run_fill, NULL },

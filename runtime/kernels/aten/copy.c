@@ -76,15 +76,15 @@ static enum et_status run_copy_in_place(struct et_kernel_ctx *ctx, struct et_eva
 }
 
 static const struct et_kernel rows[] = {
-	{ "aten::_to_copy.out", "TBi>T", run_to_copy },
-	{ "aten::alias_copy.out", "T>T", run_clone },
-	{ "aten::clone.out", "Ti>T", run_clone },
+	{ "aten::_to_copy.out", "TBi>T", run_to_copy, .only_copies = true },
+	{ "aten::alias_copy.out", "T>T", run_clone, .only_copies = true },
+	{ "aten::clone.out", "Ti>T", run_clone, .only_copies = true },
 	{ "aten::copy.out", "TTB>T", run_copy },
 	{ "aten::copy_", "=TTB", run_copy_in_place },
-	{ "aten::detach_copy.out", "T>T", run_clone },
-	{ "aten::lift_fresh_copy.out", "T>T", run_clone },
-	{ "dim_order_ops::_clone_dim_order.out", "TBv>T", run_clone_dim_order },
-	{ "dim_order_ops::_to_dim_order_copy.out", "TBv>T", run_to_dim_order },
+	{ "aten::detach_copy.out", "T>T", run_clone, .only_copies = true },
+	{ "aten::lift_fresh_copy.out", "T>T", run_clone, .only_copies = true },
+	{ "dim_order_ops::_clone_dim_order.out", "TBv>T", run_clone_dim_order, .only_copies = true },
+	{ "dim_order_ops::_to_dim_order_copy.out", "TBv>T", run_to_dim_order, .only_copies = true },
 	{ "et_copy::_d2h_copy.out", "T>T", run_clone },
 	{ "et_copy::_h2d_copy.out", "T>T", run_clone },
 	{ "llama::fallback.out", "T>T", run_clone },

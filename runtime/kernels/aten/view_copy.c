@@ -478,7 +478,7 @@ static enum et_status run_roll(struct et_kernel_ctx *ctx, struct et_evalue *cons
 static const struct et_kernel rows[] = {
 	{ "aten::as_strided_copy.out", "TVVi>T", run_as_strided },
 	{ "aten::diagonal_copy.out", "TIII>T", run_diagonal },
-	{ "aten::expand_copy.out", "TVB>T", run_expand },
+	{ "aten::expand_copy.out", "TVB>T", run_expand, .only_copies = true },
 	{ "aten::flip.out", "TV>T", run_flip },
 	{ "aten::narrow_copy.out", "TIII>T", run_narrow },
 	{ "aten::permute_copy.out", "TV>T", run_permute },
@@ -489,14 +489,14 @@ static const struct et_kernel rows[] = {
 	{ "aten::roll.out", "TVV>T", run_roll },
 	{ "aten::select_copy.int_out", "TII>T", run_select },
 	{ "aten::slice_copy.Tensor_out", "TIiiI>T", run_slice },
-	{ "aten::squeeze_copy.dim_out", "TI>T", run_squeeze_dim },
-	{ "aten::squeeze_copy.dims_out", "TV>T", run_squeeze_dims },
-	{ "aten::squeeze_copy.out", "T>T", run_squeeze },
+	{ "aten::squeeze_copy.dim_out", "TI>T", run_squeeze_dim, .only_copies = true },
+	{ "aten::squeeze_copy.dims_out", "TV>T", run_squeeze_dims, .only_copies = true },
+	{ "aten::squeeze_copy.out", "T>T", run_squeeze, .only_copies = true },
 	{ "aten::t_copy.out", "T>T", run_t },
 	{ "aten::transpose_copy.int_out", "TII>T", run_transpose },
 	{ "aten::unfold_copy.out", "TIII>T", run_unfold },
-	{ "aten::unsqueeze_copy.out", "TI>T", run_unsqueeze },
-	{ "aten::view_copy.out", "TV>T", run_view_copy },
+	{ "aten::unsqueeze_copy.out", "TI>T", run_unsqueeze, .only_copies = true },
+	{ "aten::view_copy.out", "TV>T", run_view_copy, .only_copies = true },
 	{ "preprocess::tile_crop.out", "TI>T", run_tile_crop },
 };
 
