@@ -168,7 +168,7 @@ static bool find_gap(struct elision *e, uint32_t x, uint32_t y, size_t *ret_at)
 	return n_bytes <= e->n_bytes && at <= e->n_bytes - n_bytes;
 }
 
-/* Whether four more loops over all values and a sort are allowed; if so, count them. */
+/* Whether five more loops over all values, and a sort of them, are allowed; if so, count them. */
 static bool may_compare(const struct elision *e)
 {
 	size_t n = 16 * (size_t)e->plan->spec->n_values;

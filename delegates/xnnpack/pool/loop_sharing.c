@@ -10,7 +10,7 @@ enum { FIRST_TRIAL = 2, SPREAD = 8, DECIDED = FIRST_TRIAL + 2 * SPREAD };
 enum { FIRST_INTERVAL = 64, MAX_INTERVAL = 4096 };
 /* Of the runs that are done in the known way, one of so many is timed. */
 enum { RUNS_PER_TIME = 8 };
-/* All threads must be faster by a part of this size: they take cores that others could use. */
+/* All threads must be faster by at least an eighth: they take cores that others could use. */
 enum { LEAST_GAIN = 8 };
 /* A loop this long is shared without trials: no processor takes so long to share a loop. */
 #define LONG_NS UINT32_C(500000)

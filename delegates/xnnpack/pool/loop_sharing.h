@@ -9,7 +9,7 @@
  * Trials of sharing come at the same run of all loops of a program, because the other threads are awake then. Trials of
  * the calling thread alone are spread over eight runs, so that none of these is much slower.
  *
- * All functions are pure. */
+ * No function keeps state of its own or reads a clock. */
 #ifndef DELEGATES_XNNPACK_POOL_LOOP_SHARING_H
 #define DELEGATES_XNNPACK_POOL_LOOP_SHARING_H
 
