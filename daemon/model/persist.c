@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writing what was packed for a model to the disk, so that its next load finds it.
+/* Writing what was packed for a model to the disk, and then a copy of its file, so that its next load finds them.
  *
  * This happens on the helper's thread after the model is READY, so no client waits for it. The Plan is referenced
  * meanwhile and released on the helper's thread. A failure costs only the time of the next load and is logged. Uploaded
@@ -7,13 +7,15 @@
 #include "daemon/model/repository_internal.h"
 #include "daemon/base/text.h"
 #include "runtime/base/checked.h"
+#include "runtime/platform/platform.h"
 
 #include <stdlib.h>
 
 struct keep {
 	struct inf_work work;
 	struct inf_repository *repository;
-	struct et_plan *plan; /* a reference */
+	struct et_plan *plan;       /* a reference */
+	struct et_program *program; /* a reference */
 	enum et_status status;
 	struct et_diag diag;
 	char model[256];
@@ -23,7 +25,10 @@ static void keep_run(struct inf_work *work)
 {
 	struct keep *keep = ET_CONTAINER_OF(work, struct keep, work);
 	keep->status = et_plan_keep(keep->plan, &keep->diag);
+	if (keep->status == ET_OK)
+		et_platform_store_save_copy(et_program_source(keep->program));
 	et_plan_unref(keep->plan); /* perhaps the last reference: on the helper's thread, where freeing may take long */
+	et_program_unref(keep->program);
 }
 
 static void keep_done(struct inf_work *work)
@@ -48,6 +53,7 @@ void inf_repository_keep(struct inf_repository *r, const struct inf_model *s)
 	keep->work.done = keep_done;
 	keep->repository = r;
 	keep->plan = et_plan_ref(s->plan);
+	keep->program = et_program_ref(s->program);
 	inf_text(keep->model, sizeof(keep->model), "%s", s->model);
 	r->n_busy++;
 	inf_helper_post(r->o.helper, &keep->work, NULL);

@@ -313,13 +313,17 @@ static enum et_status open_program(struct inf_variant *v, struct et_platform_dat
 	const struct inf_inspect_options *o, struct et_diag *diag)
 {
 	struct et_source source;
-	enum et_status status = open_file(&source, v->fd, v->path, v->id.n_bytes, et_platform_data_n_bytes(data), o,
-		diag);
+	/* An uploaded program is not kept for long, and its user could fill the store. */
+	bool is_stored = o->store && v->fd < 0;
+	size_t n_before = et_platform_data_n_bytes(data);
+	const struct et_platform_copy_limits limits = inf_copy_limits(o, n_before);
+	enum et_status status = is_stored ? et_platform_store_open(o->store, &source, v->path, o->cache_dir, &limits,
+						    diag)
+					  : open_file(&source, v->fd, v->path, v->id.n_bytes, n_before, o, diag);
 	if (status != ET_OK)
 		return status;
 	source.tenant = v->fd >= 0 ? o->tenant : 0;
-	/* An uploaded program is not kept for long, and its user could fill the store. */
-	if (o->store && v->fd < 0)
+	if (is_stored)
 		status = et_platform_store_bind(o->store, &source, et_platform_data_table(data), v->path, diag);
 	if (status == ET_OK && et_platform_data_table(data))
 		status = et_platform_data_bind(data, &source, diag);

@@ -108,6 +108,10 @@ static void free_use(struct et_store_use *use)
 
 void et_store_use_end(struct et_platform_store *store, struct et_store_use *use)
 {
+	if (!use->n_refs) { /* it was never added */
+		free_use(use);
+		return;
+	}
 	pthread_mutex_lock(&store->lock);
 	et_list_remove(&use->node);
 	use->is_damaged = NULL; /* it belongs to the caller */
