@@ -309,8 +309,9 @@ static struct et_platform_data *open_data(const struct inf_variants *v, const st
 	return et_platform_data_unref(data);
 }
 
-static enum et_status open_program(struct inf_variant *v, struct et_platform_data *data,
-	const struct inf_inspect_options *o, struct et_diag *diag)
+/* *ret_is_damaged: it failed because of a damaged copy in the store, which is deleted now. */
+static enum et_status try_program(struct inf_variant *v, struct et_platform_data *data,
+	const struct inf_inspect_options *o, bool *ret_is_damaged, struct et_diag *diag)
 {
 	struct et_source source;
 	/* An uploaded program is not kept for long, and its user could fill the store. */
@@ -332,10 +333,22 @@ static enum et_status open_program(struct inf_variant *v, struct et_platform_dat
 			diag);
 	if (status != ET_OK) {
 		v->program = NULL;
+		*ret_is_damaged = et_platform_source_check(&source);
 		if (source.release)
 			source.release(source.owner);
 	}
 	return status;
+}
+
+static enum et_status open_program(struct inf_variant *v, struct et_platform_data *data,
+	const struct inf_inspect_options *o, struct et_diag *diag)
+{
+	bool is_damaged = false;
+	enum et_status status = try_program(v, data, o, &is_damaged, diag);
+	if (status == ET_OK || !is_damaged)
+		return status;
+	diag->text[0] = '\0';
+	return try_program(v, data, o, &is_damaged, diag);
 }
 
 /* A file that can't be opened lacks no backend or operator: a format that is not supported is the file's fault. */

@@ -109,6 +109,9 @@ enum et_status et_platform_store_open(struct et_platform_store *store, struct et
  * saved data for the program, and the folder and its disk have room without deleting anything. Slow: it writes and
  * waits for the disk. Any thread. */
 void et_platform_store_save_copy(const struct et_source *source);
+/* For whoever cannot make anything of @source: whether it is a saved copy that is damaged. Reads all of a saved copy;
+ * a damaged one is deleted, so that the next et_platform_store_open reads the file. Any thread. */
+bool et_platform_source_check(const struct et_source *source);
 /* The SHA-256 of the bytes of @source, as et_platform_digest; not computed again if a store knows it. Any thread. */
 void et_platform_source_digest(const struct et_source *source, char ret_hex[ET_PLATFORM_DIGEST]);
 

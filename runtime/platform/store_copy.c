@@ -8,7 +8,8 @@
  *
  * It is a file of the store like the others: named by the SHA-256 of its contents, private to our user, compared with
  * its checksum before its first use after a change, checked in the background once a boot while it is in use, deleted
- * and its program marked if it is damaged. Its SHA-256 in the header is that of the program.
+ * and its program marked if it is damaged. Its SHA-256 in the header is that of the program. A copy from which no
+ * program can be made is checked at once, since no background check would come to it.
  *
  * What must always be true: it stands for the program's file only if the file's identity is in a record that is certain
  * (store_folder.c), which is to say that nobody has written to the file since its digest was computed. Otherwise the
@@ -82,6 +83,15 @@ enum et_status et_platform_store_open(struct et_platform_store *store, struct et
 			return ET_OK;
 	}
 	return et_platform_source_open(ret_source, path, cache_dir, limits, diag);
+}
+
+bool et_platform_source_check(const struct et_source *source)
+{
+	struct et_platform_source *own = et_platform_source_of(source);
+	if (!own || !own->saved || !own->binding)
+		return false;
+	return et_platform_store_is_damaged(&own->binding->table) ||
+	       et_store_check_use(own->binding->store, own->saved);
 }
 
 /* Whether the folder and its disk have room for @n_bytes more. */

@@ -142,5 +142,7 @@ void et_store_use_end(struct et_platform_store *store, struct et_store_use *use)
 /* Check the files in use that were not checked yet or have changed since: those whose programs have the mark @of, or
  * all (NULL). Whether one is damaged. */
 bool et_store_check_uses(struct et_platform_store *store, const _Atomic(bool) *of);
+/* Check the file of @use, which was added, even if it was checked before. Whether it is damaged. */
+bool et_store_check_use(struct et_platform_store *store, struct et_store_use *use);
 
 #endif

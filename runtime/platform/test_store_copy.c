@@ -392,6 +392,58 @@ static void test_copy_is_written_while_it_is_open(void **state)
 	assert_false(opens_copy());
 }
 
+/* Make the record of the copy say that its bytes, as they are now, were seen to be right and checked: as if they had
+ * changed below the file system. */
+static struct stat copy_now;
+
+static void note_copy(const char *path)
+{
+	struct stat st;
+	if (stat(path, &st) == 0 && st.st_size > N_PROGRAM)
+		copy_now = st;
+}
+
+static void trust(const char *path)
+{
+	struct et_store_record record;
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_int_equal(pread(fd, &record, sizeof(record), 0), sizeof(record));
+	if (record.identity.inode == copy_now.st_ino) {
+		record.identity = et_platform_identity_of(&copy_now);
+		record.seen_ns += LONG_AGO_S * INT64_C(1000000000);
+		record.check = et_store_checksum(&record, offsetof(struct et_store_record, check));
+		assert_int_equal(pwrite(fd, &record, sizeof(record), 0), sizeof(record));
+	}
+	close(fd);
+}
+
+/* Whoever can make nothing of the program asks, and opens it anew. */
+static void test_asked_for_damage(void **state)
+{
+	load_first();
+	for_files(".program", age);
+	struct et_source source = open_with(NULL);
+	assert_true(is_saved_copy(&source));
+	assert_false(et_platform_source_check(&source));
+	source.release(source.owner);
+	flip_at = 4096 + 6000;
+	for_files(".kept", flip);
+	for_files(".kept", note_copy);
+	for_files(".seen", trust);
+	source = open_with(NULL);
+	assert_true(is_saved_copy(&source));
+	assert_false(is_right(&source));
+	assert_true(et_platform_source_check(&source));
+	assert_true(et_platform_source_check(&source));
+	assert_true(et_platform_store_is_damaged(source.store));
+	source.release(source.owner);
+	source = open_with(NULL);
+	assert_false(is_saved_copy(&source));
+	assert_true(is_right(&source));
+	assert_false(et_platform_source_check(&source)); /* nothing that can be damaged */
+	source.release(source.owner);
+}
+
 /* A copy with a right header of its own, for other contents: its SHA-256 must be the program's. */
 static void test_copy_of_other_contents(void **state)
 {
@@ -472,6 +524,7 @@ int main(void)
 		TEST(damaged_copy),
 		TEST(copy_is_cut_while_it_is_open),
 		TEST(copy_is_written_while_it_is_open),
+		TEST(asked_for_damage),
 		TEST(copy_of_other_contents),
 		TEST(delegates_cannot_name_it),
 		TEST(no_room),

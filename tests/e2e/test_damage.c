@@ -451,6 +451,26 @@ static void test_damaged_copy_before_the_start(void **state)
 	end(&w);
 }
 
+/* Damage with which the copy is no program: the first client does not notice. */
+static void test_copy_that_is_no_program(void **state)
+{
+	static struct world w;
+	begin_copy(&w);
+	int fd = open(w.kept, O_WRONLY | O_CLOEXEC);
+	assert_int_equal(pwrite(fd,
+				 "\xff\xff\xff\xff"
+				 "damage",
+				 10, ET_STORE_ALIGNMENT),
+		10);
+	close(fd);
+	pretend_it_was_seen(&w);
+	e2e_start(&w.e, w.config);
+	w.d = e2e_connect(&w.e);
+	expect_right(&w, e2e_bind(w.d, "net", NULL));
+	assert_false(is_mapped(&w));
+	end(&w);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
@@ -461,6 +481,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_program_changes_under_its_copy),
 		cmocka_unit_test(test_damaged_copy_in_use),
 		cmocka_unit_test(test_damaged_copy_before_the_start),
+		cmocka_unit_test(test_copy_that_is_no_program),
 	};
 	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
 }
