@@ -4,7 +4,8 @@
  * Any process that may write a mapped file can truncate or rewrite it; then the bytes under a running model change or
  * disappear. So the contents are copied once, into an unlinked file. On a file system that shares extents (reflink)
  * this copies no data. The kernel can reclaim the pages of such a file, but not those of a memfd. So a memfd is used
- * only if there is no cache folder, or no room left in it.
+ * only if there is no cache folder, or no room left in it. A store may save the copy for the next process
+ * (store_copy.c).
  *
  * A reserve of the disk and of the memory is left to others; of the memory of the machine and of the process's cgroups.
  * A file that does not fit beside it is refused before anything is written. The copy is made in pieces, and the room is

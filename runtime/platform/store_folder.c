@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The folder of a store: names, records, and the limit on its size.
  *
- *     HEX.kept     data made from a program (store.c); HEX is a digest of the program's contents and the variant
+ *     HEX.kept     data made from a program (store.c), or a copy of its file (store_copy.c); HEX is a digest of the
+ *                  program's contents and the key
  *     HEX.seen     record: identity of the file HEX.kept when its checksum was right, and the boot in which it was
  *                  checked (store_check.c); the record's time is that of the last use
  *     HEX.program  record: digest of the contents of a program or data file; HEX is a digest of the file's identity
