@@ -235,8 +235,8 @@ static void note_damaged(struct et_platform_store *store, const struct et_store_
 	unlinkat(store->dir_fd, seen, 0);
 }
 
-/* Check the file of @use if that is due or @is_forced. Called under the lock, which it gives up while it reads; the caller holds a
- * reference. Whether it found damage. */
+/* Check the file of @use if that is due or @is_forced. Called under the lock, which it gives up while it reads; the
+ * caller holds a reference. Whether it found damage. */
 static bool check(struct et_platform_store *store, struct et_store_use *use, bool is_forced)
 {
 	struct stat st;
