@@ -108,7 +108,7 @@ static void free_use(struct et_store_use *use)
 
 void et_store_use_end(struct et_platform_store *store, struct et_store_use *use)
 {
-	if (!use->n_refs) { /* it was never added */
+	if (!use->is_damaged) { /* it was never added; only its owner writes the pointer */
 		free_use(use);
 		return;
 	}
