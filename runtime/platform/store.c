@@ -338,9 +338,25 @@ static int write_all(int fd, const void *bytes, size_t n_bytes, off_t offset)
 	return 0;
 }
 
+/* Write @piece at @offset, and to the disk as it goes, so that a stop is noticed also on a slow one. 0, or negative
+ * errno. */
+static int write_piece(const struct et_platform_store *store, int fd, const struct et_store_piece *piece, off_t offset)
+{
+	for (size_t at = 0, n; at < piece->n_bytes; at += n) {
+		n = piece->n_bytes - at < PIECE ? piece->n_bytes - at : PIECE;
+		int rc = is_stopped(store) ? -ECANCELED
+					   : write_all(fd, (const uint8_t *)piece->bytes + at, n, offset + (off_t)at);
+		if (!rc && n == PIECE && fdatasync(fd) < 0)
+			rc = -errno;
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
 /* Write header and body to @fd. The checksum is computed from the file's contents. 0, or negative errno. */
-static int write_kept(int fd, const uint8_t *digest, const char *key, const struct et_store_piece *pieces,
-	size_t n_pieces)
+static int write_kept(const struct et_platform_store *store, int fd, const uint8_t *digest, const char *key,
+	const struct et_store_piece *pieces, size_t n_pieces)
 {
 	struct header header = { .magic = MAGIC, .version = VERSION, .n_header = sizeof(header) };
 	struct et_platform_mapping mapping = { 0 };
@@ -349,7 +365,7 @@ static int write_kept(int fd, const uint8_t *digest, const char *key, const stru
 	memcpy(header.digest, digest, ET_SHA256_BYTES);
 	memcpy(header.key, key, strlen(key));
 	for (size_t i = 0; i < n_pieces; i++) {
-		int rc = write_all(fd, pieces[i].bytes, pieces[i].n_bytes, (off_t)(ET_STORE_ALIGNMENT + header.n_body));
+		int rc = write_piece(store, fd, &pieces[i], (off_t)(ET_STORE_ALIGNMENT + header.n_body));
 		if (rc)
 			return rc;
 		header.n_body += pieces[i].n_bytes;
@@ -379,7 +395,7 @@ int et_store_save(struct et_platform_store *store, const uint8_t digest[ET_SHA25
 	int fd = et_store_temporary(store, temporary);
 	if (fd < 0)
 		return fd;
-	int rc = write_kept(fd, digest, key, pieces, n_pieces);
+	int rc = write_kept(store, fd, digest, key, pieces, n_pieces);
 	if (!rc && renameat(store->dir_fd, temporary, store->dir_fd, saved) < 0)
 		rc = -errno;
 	if (rc)
@@ -421,6 +437,8 @@ static enum et_status keep(void *self, const char *key, const struct et_store_pi
 				"%s: %s was changed meanwhile; nothing is saved for it", binding->name,
 				i ? "one of its data files" : "the file");
 	int rc = et_store_save(store, digest, key, pieces, n_pieces);
+	if (rc == -ECANCELED)
+		return et_fail(diag, ET_E_CANCELLED, "%s: nothing is saved for it any more", binding->name);
 	if (rc)
 		return et_fail(diag, ET_E_ACCESS_FAILED, "%s: cannot save %llu bytes in %s: %s", binding->name,
 			(unsigned long long)n_bytes, store->path, strerror(-rc));

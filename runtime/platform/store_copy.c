@@ -128,7 +128,7 @@ void et_platform_store_save_copy(const struct et_source *source)
 	}
 	struct et_store_piece piece = { own->mapping.bytes, own->mapping.n_bytes };
 	int rc = et_store_save(store, digest, ET_STORE_COPY_KEY, &piece, 1);
-	if (rc)
+	if (rc && rc != -ECANCELED)
 		et_logf(store->log, ET_LOG_NOTICE, "%s: cannot save a copy of it in %s: %s", binding->name, store->path,
 			strerror(-rc));
 	/* all were read just now, and most will not be needed again */

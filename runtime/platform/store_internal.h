@@ -71,7 +71,7 @@ bool et_store_look_digest_up(struct et_platform_store *store, struct et_store_fi
 struct et_store_use *et_store_find(struct et_platform_store *store, const uint8_t digest[ET_SHA256_BYTES],
 	const char *key, const char *program);
 /* Save @pieces as @key for the contents with @digest, and delete what the folder then has too much. 0 or negative
- * errno. */
+ * errno; -ECANCELED: the store was stopped. */
 int et_store_save(struct et_platform_store *store, const uint8_t digest[ET_SHA256_BYTES], const char *key,
 	const struct et_store_piece *pieces, size_t n_pieces);
 

@@ -4,6 +4,7 @@
 #include "runtime/platform/store_internal.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -480,6 +481,22 @@ static void test_no_room(void **state)
 	assert_false(opens_copy());
 }
 
+/* A store that is stopped saves nothing more, also in the middle. */
+static void test_stop(void **state)
+{
+	uint8_t digest[ET_SHA256_BYTES] = { 1 };
+	struct et_store_piece piece = { f.bytes, N_PROGRAM };
+	struct et_source source = open_with(NULL);
+	assert_int_equal(keep(&source, "key"), ET_OK);
+	et_platform_store_stop(f.store);
+	et_platform_store_save_copy(&source);
+	assert_int_equal(for_files(".kept", NULL), 1);
+	assert_int_equal(et_store_save(f.store, digest, "key", &piece, 1), -ECANCELED);
+	assert_int_equal(for_files("", NULL), 2); /* with the program's record; nothing is left half-written */
+	assert_int_equal(f.n_lines, 0);
+	source.release(source.owner);
+}
+
 static void test_budget(void **state)
 {
 	struct et_source source;
@@ -528,6 +545,7 @@ int main(void)
 		TEST(copy_of_other_contents),
 		TEST(delegates_cannot_name_it),
 		TEST(no_room),
+		TEST(stop),
 		TEST(budget),
 		TEST(no_such_file),
 	};
