@@ -2,8 +2,9 @@
 /* Writing what was packed for a model to the disk, and then a copy of its file, so that its next load finds them.
  *
  * This happens on the helper's threads after the model is READY, so no client waits for it: the copy on a user thread,
- * one after the other, since compiling others need not wait for it. The Plan is referenced meanwhile and released on the
- * helper's own thread. A failure costs only the time of the next load and is logged. Uploaded programs are not kept. */
+ * one after the other, since compiling others need not wait for it. The Plan is referenced meanwhile and released on
+ * the helper's own thread. A failure costs only the time of the next load and is logged. Uploaded programs are not
+ * kept. */
 #include "daemon/model/repository_internal.h"
 #include "daemon/base/text.h"
 #include "runtime/base/checked.h"
