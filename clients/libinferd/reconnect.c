@@ -15,10 +15,10 @@
 #include <sys/random.h>
 
 enum {
-	SHORTEST_NS = 5 * 1000 * 1000,
+	SHORTEST_NS = 2 * 1000 * 1000, /* a daemon that finds its models in its cache is there after 10 ms */
 	LONGEST_NS = 500 * 1000 * 1000,
 	BRIEF_NS = 1000 * 1000 * 1000, /* a connection that lasts no longer doubles the shortest wait, */
-	MOST_BRIEF = 5,                /* so many times in a row; one request that succeeds ends the row */
+	MOST_BRIEF = 6,                /* so many times in a row; one request that succeeds ends the row */
 };
 
 static void drop_channel(struct inferd *d)

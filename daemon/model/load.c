@@ -45,6 +45,8 @@ static void load_run(struct inf_work *work)
 			"what is made of it takes more than the %llu KiB that are free for it",
 			(unsigned long long)(load->max_bytes >> 10));
 	}
+	if (load->status != ET_OK) /* a damaged copy is deleted, so that the next load reads the file */
+		et_platform_source_check(et_program_source(load->program));
 }
 
 static void fail(struct load *load, const char *reason)

@@ -309,17 +309,22 @@ static struct et_platform_data *open_data(const struct inf_variants *v, const st
 	return et_platform_data_unref(data);
 }
 
-static enum et_status open_program(struct inf_variant *v, struct et_platform_data *data,
-	const struct inf_inspect_options *o, struct et_diag *diag)
+/* *ret_is_damaged: it failed because of a damaged copy in the store, which is deleted now. */
+static enum et_status try_program(struct inf_variant *v, struct et_platform_data *data,
+	const struct inf_inspect_options *o, bool *ret_is_damaged, struct et_diag *diag)
 {
 	struct et_source source;
-	enum et_status status = open_file(&source, v->fd, v->path, v->id.n_bytes, et_platform_data_n_bytes(data), o,
-		diag);
+	/* An uploaded program is not kept for long, and its user could fill the store. */
+	bool is_stored = o->store && v->fd < 0;
+	size_t n_before = et_platform_data_n_bytes(data);
+	const struct et_platform_copy_limits limits = inf_copy_limits(o, n_before);
+	enum et_status status = is_stored ? et_platform_store_open(o->store, &source, v->path, o->cache_dir, &limits,
+						    diag)
+					  : open_file(&source, v->fd, v->path, v->id.n_bytes, n_before, o, diag);
 	if (status != ET_OK)
 		return status;
 	source.tenant = v->fd >= 0 ? o->tenant : 0;
-	/* An uploaded program is not kept for long, and its user could fill the store. */
-	if (o->store && v->fd < 0)
+	if (is_stored)
 		status = et_platform_store_bind(o->store, &source, et_platform_data_table(data), v->path, diag);
 	if (status == ET_OK && et_platform_data_table(data))
 		status = et_platform_data_bind(data, &source, diag);
@@ -328,10 +333,22 @@ static enum et_status open_program(struct inf_variant *v, struct et_platform_dat
 			diag);
 	if (status != ET_OK) {
 		v->program = NULL;
+		*ret_is_damaged = et_platform_source_check(&source);
 		if (source.release)
 			source.release(source.owner);
 	}
 	return status;
+}
+
+static enum et_status open_program(struct inf_variant *v, struct et_platform_data *data,
+	const struct inf_inspect_options *o, struct et_diag *diag)
+{
+	bool is_damaged = false;
+	enum et_status status = try_program(v, data, o, &is_damaged, diag);
+	if (status == ET_OK || !is_damaged)
+		return status;
+	diag->text[0] = '\0';
+	return try_program(v, data, o, &is_damaged, diag);
 }
 
 /* A file that can't be opened lacks no backend or operator: a format that is not supported is the file's fault. */

@@ -37,7 +37,7 @@ static void walk_path(const char *root, const char *mount, const char *path, et_
 	int top = snprintf(folder, sizeof(folder), "%s%s", root, mount);
 	if (top < 0 || (size_t)top + strlen(path) >= sizeof(folder))
 		return;
-	if (!is_outside)
+	if (!is_outside && strcmp(path, "/") != 0) /* the mount itself comes last anyway */
 		snprintf(folder + top, sizeof(folder) - (size_t)top, "%s", path);
 	for (;;) {
 		look(arg, folder);
@@ -78,6 +78,8 @@ void et_platform_cgroup_walk(const char *membership, const char *root, const cha
 		} else if (has_word(controllers, controller) && strlen(controllers) < sizeof(mount) - 1) {
 			snprintf(mount, sizeof(mount), "/%s", controllers);
 			walk_path(root, mount, path, look, arg);
+			if (strcmp(controllers, controller) == 0)
+				continue;
 			snprintf(mount, sizeof(mount), "/%s", controller);
 			walk_path(root, mount, path, look, arg);
 		}
@@ -96,6 +98,9 @@ static uint64_t read_number(const char *folder, const char *name)
 	return et_platform_read_text(folder, name, text, sizeof(text)) && sscanf(text, "%llu", &n) == 1 ? n
 													: UINT64_MAX;
 }
+
+/* Version 1 writes no limit as the largest whole number of pages. */
+#define NO_LIMIT ((uint64_t)INT64_MAX & ~UINT64_C(0xffff))
 
 /* Bytes of files that the kernel takes back first; 0 if it does not tell. */
 static uint64_t inactive_file(const char *folder)
@@ -122,13 +127,15 @@ static uint64_t least(uint64_t a, uint64_t b)
 static void look_at_memory(void *arg, const char *folder)
 {
 	uint64_t *room = arg;
+	const char *usage = "memory.current";
 	uint64_t limit = least(read_number(folder, "memory.max"), read_number(folder, "memory.high"));
-	uint64_t used = read_number(folder, "memory.current");
-	if (used == UINT64_MAX) {
+	if (limit == UINT64_MAX) {
+		usage = "memory.usage_in_bytes";
 		limit = read_number(folder, "memory.limit_in_bytes");
-		used = read_number(folder, "memory.usage_in_bytes");
 	}
-	if (limit == UINT64_MAX || used == UINT64_MAX)
+	/* most cgroups have no limit, and the kernel sums up all of their memory for each reader of memory.stat */
+	uint64_t used = limit < NO_LIMIT ? read_number(folder, usage) : UINT64_MAX;
+	if (used == UINT64_MAX)
 		return;
 	used -= least(used, inactive_file(folder));
 	*room = least(*room, et_platform_room(limit > used ? limit - used : 0, limit));

@@ -4,7 +4,8 @@
  * Any process that may write a mapped file can truncate or rewrite it; then the bytes under a running model change or
  * disappear. So the contents are copied once, into an unlinked file. On a file system that shares extents (reflink)
  * this copies no data. The kernel can reclaim the pages of such a file, but not those of a memfd. So a memfd is used
- * only if there is no cache folder, or no room left in it.
+ * only if there is no cache folder, or no room left in it. A store may save the copy for the next process
+ * (store_copy.c).
  *
  * A reserve of the disk and of the memory is left to others; of the memory of the machine and of the process's cgroups.
  * A file that does not fit beside it is refused before anything is written. The copy is made in pieces, and the room is
@@ -41,6 +42,7 @@ struct copy {
 	bool may_seek;                   /* @from is ours, so that its position may be moved */
 	bool is_memory;                  /* @to is a memfd */
 	bool is_by_hand;                 /* the kernel can't copy between these two files */
+	bool is_written;                 /* the bytes were written, not referred to */
 	uint64_t disk_room, memory_room; /* as last measured; UINT64_MAX: not known */
 	struct et_platform_identity identity;
 };
@@ -154,6 +156,7 @@ static int copy_contents(struct copy *copy)
 		return -ECANCELED;
 	if (!copy->is_memory && ioctl(copy->to, FICLONE, copy->from) == 0)
 		return 0;
+	copy->is_written = true;
 	int rc = check_copy(copy, copy->n_bytes);
 	if (!rc && ftruncate(copy->to, (off_t)copy->n_bytes) < 0) /* the holes stay holes */
 		rc = -errno;
@@ -270,8 +273,10 @@ static enum et_status fail_copy(const struct copy *copy, int error, const char *
 static void source_release(void *owner)
 {
 	struct et_platform_source *source = owner;
-	et_store_binding_free(source->binding);
-	et_platform_unmap(&source->mapping);
+	bool is_saved = source->saved; /* then the mapping is the store's */
+	et_store_leave(source);
+	if (!is_saved)
+		et_platform_unmap(&source->mapping);
 	if (source->fd >= 0)
 		close(source->fd);
 	free(source);
@@ -296,6 +301,17 @@ static void source_drop(void *owner, size_t offset, size_t n)
 		madvise((uint8_t *)source->mapping.bytes + begin, end - begin, MADV_DONTNEED);
 }
 
+void et_platform_source_make(struct et_source *ret_source, struct et_platform_source *own)
+{
+	*ret_source = (struct et_source){
+		.bytes = own->mapping.bytes,
+		.n_bytes = own->mapping.n_bytes,
+		.owner = own,
+		.release = source_release,
+		.drop = source_drop,
+	};
+}
+
 /* Map @fd, which is the copy or the file itself (@is_original). On success the source owns @fd if @is_original. */
 static enum et_status map_source(struct et_source *ret_source, int fd, size_t n_bytes, bool is_original,
 	const struct et_platform_identity *identity, const char *name, struct et_diag *diag)
@@ -312,13 +328,7 @@ static enum et_status map_source(struct et_source *ret_source, int fd, size_t n_
 	source->fd = is_original ? fd : -1;
 	source->identity = *identity;
 	source->taken_ns = (int64_t)ns_of(&now);
-	*ret_source = (struct et_source){
-		.bytes = source->mapping.bytes,
-		.n_bytes = n_bytes,
-		.owner = source,
-		.release = source_release,
-		.drop = source_drop,
-	};
+	et_platform_source_make(ret_source, source);
 	return ET_OK;
 }
 
@@ -349,6 +359,16 @@ static enum et_status check_extent(const struct copy *copy, const char *name, st
 		(unsigned long long)(copy->n_bytes >> 20), (unsigned long long)((extent >> 20) + 1));
 }
 
+enum et_status et_platform_check_size(const struct et_platform_copy_limits *limits, uint64_t n_bytes, const char *name,
+	struct et_diag *diag)
+{
+	if (!limits || n_bytes <= limits->max_bytes)
+		return ET_OK;
+	return et_fail(diag, ET_E_OUT_OF_RESOURCES,
+		"%s: the file has %llu MiB, more than the %llu MiB that the memory budget leaves it", name,
+		(unsigned long long)(n_bytes >> 20), (unsigned long long)(limits->max_bytes >> 20));
+}
+
 /* Make the copy, unless it is refused. *ret_fd is the caller's. */
 static enum et_status copy_file(int *ret_fd, struct copy *copy, const char *name, struct et_diag *diag)
 {
@@ -359,11 +379,9 @@ static enum et_status copy_file(int *ret_fd, struct copy *copy, const char *name
 	enum et_status status = check_file(&st, copy->n_bytes, name, diag);
 	if (status != ET_OK)
 		return status;
-	if (limits && copy->n_bytes > limits->max_bytes)
-		return et_fail(diag, ET_E_OUT_OF_RESOURCES,
-			"%s: the file has %llu MiB, more than the %llu MiB that the memory budget leaves it", name,
-			(unsigned long long)(copy->n_bytes >> 20), (unsigned long long)(limits->max_bytes >> 20));
-	status = check_extent(copy, name, diag);
+	status = et_platform_check_size(limits, copy->n_bytes, name, diag);
+	if (status == ET_OK)
+		status = check_extent(copy, name, diag);
 	if (status != ET_OK)
 		return status;
 	copy->disk_room = copy->memory_room = UINT64_MAX;
@@ -383,6 +401,9 @@ static enum et_status copy_source(struct et_source *ret_source, struct copy *cop
 		return status;
 	status = map_source(ret_source, fd, copy->n_bytes, false, &copy->identity, name, diag);
 	close(fd);
+	struct et_platform_source *own = status == ET_OK ? et_platform_source_of(ret_source) : NULL;
+	if (own)
+		own->is_written = copy->is_written;
 	return status;
 }
 
@@ -410,7 +431,7 @@ enum et_status et_platform_copy(int *ret_fd, int fd, size_t n_bytes, const char 
 }
 
 /* O_NONBLOCK: opening a FIFO must not wait for a writer. */
-static enum et_status open_path(int *ret_fd, const char *path, struct stat *ret_st, struct et_diag *diag)
+enum et_status et_platform_open_path(int *ret_fd, const char *path, struct stat *ret_st, struct et_diag *diag)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd >= 0 && fstat(fd, ret_st) == 0) {
@@ -431,7 +452,7 @@ enum et_status et_platform_source_open(struct et_source *ret_source, const char 
 {
 	struct stat st;
 	int fd = -1;
-	enum et_status status = open_path(&fd, path, &st, diag);
+	enum et_status status = et_platform_open_path(&fd, path, &st, diag);
 	if (status != ET_OK)
 		return status;
 	struct copy copy = {
@@ -446,7 +467,7 @@ enum et_status et_platform_source_map(struct et_source *ret_source, const char *
 {
 	struct stat st;
 	int fd = -1;
-	enum et_status status = open_path(&fd, path, &st, diag);
+	enum et_status status = et_platform_open_path(&fd, path, &st, diag);
 	if (status != ET_OK)
 		return status;
 	status = check_file(&st, (size_t)st.st_size, path, diag);

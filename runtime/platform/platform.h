@@ -96,6 +96,25 @@ struct et_platform_store *et_platform_store_unref(struct et_platform_store *stor
 enum et_status et_platform_store_bind(struct et_platform_store *store, struct et_source *source,
 	const struct et_external_data *external, const char *name, struct et_diag *diag);
 
+/* The SHA-256 of @n_bytes, in hexadecimal digits with a NUL. Any thread. */
+enum { ET_PLATFORM_DIGEST = 65 };
+void et_platform_digest(const void *bytes, size_t n_bytes, char ret_hex[ET_PLATFORM_DIGEST]);
+
+/* Open the file @path as et_platform_source_open does. But if the store has saved a copy of the file's contents, and
+ * nobody has written to the file since its digest was computed, the source is the saved copy: neither file is read. It
+ * must be bound to @store next. Answers: as et_platform_source_open. */
+enum et_status et_platform_store_open(struct et_platform_store *store, struct et_source *ret_source, const char *path,
+	const char *cache_dir, const struct et_platform_copy_limits *limits, struct et_diag *diag);
+/* Save a copy of the file of @source, which et_platform_store_bind has bound, for et_platform_store_open: if there is
+ * saved data for the program, and the folder and its disk have room without deleting anything. Slow: it writes and
+ * waits for the disk. Any thread. */
+void et_platform_store_save_copy(const struct et_source *source);
+/* For whoever cannot make anything of @source: whether it is a saved copy that is damaged. Reads all of a saved copy;
+ * a damaged one is deleted, so that the next et_platform_store_open reads the file. Any thread. */
+bool et_platform_source_check(const struct et_source *source);
+/* The SHA-256 of the bytes of @source, as et_platform_digest; not computed again if a store knows it. Any thread. */
+void et_platform_source_digest(const struct et_source *source, char ret_hex[ET_PLATFORM_DIGEST]);
+
 /* Read the saved files that are in use through and compare them with their digests: those that this process has not
  * read yet, and those that somebody has written to since. Damaged files are logged and deleted, and their programs
  * marked. Slow, at the pace of the disk; for a thread of its own. Whether a program was marked. */
@@ -146,9 +165,6 @@ int et_platform_map_part(struct et_platform_mapping *ret_mapping, int fd, uint64
 /* All zeros is fine. */
 void et_platform_unmap(struct et_platform_mapping *mapping);
 
-/* The SHA-256 of @n_bytes, in hexadecimal digits with a NUL. Any thread. */
-enum { ET_PLATFORM_DIGEST = 65 };
-void et_platform_digest(const void *bytes, size_t n_bytes, char ret_hex[ET_PLATFORM_DIGEST]);
 /* What a file that begins with these bytes is, if it is of a known format that is often taken for a program: "an ONNX
  * model, ...", with the remedy. NULL: it may be a program, or anything else. Any thread. */
 const char *et_platform_foreign_format(const void *bytes, size_t n);

@@ -52,28 +52,9 @@ struct header {
 };
 static_assert(sizeof(struct header) == 16 + 32 + 16 + 32 + 256 + 8, "no padding in a header");
 
-enum digest_state { UNKNOWN, BEING_SET, KNOWN };
-
-/* One of a program's files: the `.pte` or a `.ptd`. */
-struct file {
-	const struct et_platform_source *source;
-	_Atomic(int) digest_state; /* enum digest_state */
-	uint8_t digest[ET_SHA256_BYTES];
-};
-
-/* The store of one program: what et_source.store points to. */
-struct et_store_binding {
-	struct et_store table;
-	struct et_platform_store *store; /* holds a reference */
-	const char *name;                /* for log lines */
-	_Atomic(bool) is_damaged;        /* a file that find has handed out */
-	uint32_t n_files;
-	struct file files[]; /* the program's own file, then its data files */
-};
-
 /* --- identifying the program -------------------------------------------------------------------------- */
 
-static void program_record_name(char ret_name[ET_STORE_NAME], const struct et_platform_identity *identity)
+void et_store_program_name(char ret_name[ET_STORE_NAME], const struct et_platform_identity *identity)
 {
 	struct sha256_ctx sha;
 	uint8_t digest[ET_SHA256_BYTES];
@@ -83,7 +64,7 @@ static void program_record_name(char ret_name[ET_STORE_NAME], const struct et_pl
 	et_store_name(ret_name, digest, ".program");
 }
 
-static void saved_name(char ret_name[ET_STORE_NAME], const uint8_t digest[ET_SHA256_BYTES], const char *key)
+void et_store_saved_name(char ret_name[ET_STORE_NAME], const uint8_t digest[ET_SHA256_BYTES], const char *key)
 {
 	struct sha256_ctx sha;
 	uint8_t both[ET_SHA256_BYTES];
@@ -94,14 +75,14 @@ static void saved_name(char ret_name[ET_STORE_NAME], const uint8_t digest[ET_SHA
 	et_store_name(ret_name, both, ".kept");
 }
 
-static void set_digest(struct file *file, const uint8_t digest[ET_SHA256_BYTES])
+static void set_digest(struct et_store_file *file, const uint8_t digest[ET_SHA256_BYTES])
 {
-	int state = UNKNOWN; /* another thread may be setting the same digest */
-	if (!atomic_compare_exchange_strong(&file->digest_state, &state, BEING_SET))
+	int state = ET_STORE_UNKNOWN; /* another thread may be setting the same digest */
+	if (!atomic_compare_exchange_strong(&file->digest_state, &state, ET_STORE_BEING_SET))
 		return;
 	memcpy(file->digest, digest, ET_SHA256_BYTES);
-	/* release: pairs with the acquire in look_digest_up */
-	atomic_store_explicit(&file->digest_state, KNOWN, memory_order_release);
+	/* release: pairs with the acquire in et_store_look_digest_up */
+	atomic_store_explicit(&file->digest_state, ET_STORE_KNOWN, memory_order_release);
 }
 
 enum { PIECE = 16 << 20 }; /* a stop is noticed after this many bytes */
@@ -118,19 +99,19 @@ static void drop_pages(const struct et_platform_source *source)
 	madvise((void *)(uintptr_t)source->mapping.bytes, source->mapping.n_bytes, MADV_DONTNEED);
 }
 
-/* Look up the digest, if it was computed before. */
-static bool look_digest_up(struct et_platform_store *store, struct file *file, uint8_t ret_digest[ET_SHA256_BYTES])
+bool et_store_look_digest_up(struct et_platform_store *store, struct et_store_file *file,
+	uint8_t ret_digest[ET_SHA256_BYTES])
 {
 	const struct et_platform_source *source = file->source;
 	char name[ET_STORE_NAME];
 	struct et_store_record record;
 	bool is_certain;
 	/* acquire: pairs with the release in set_digest */
-	if (atomic_load_explicit(&file->digest_state, memory_order_acquire) == KNOWN) {
+	if (atomic_load_explicit(&file->digest_state, memory_order_acquire) == ET_STORE_KNOWN) {
 		memcpy(ret_digest, file->digest, ET_SHA256_BYTES);
 		return true;
 	}
-	program_record_name(name, &source->identity);
+	et_store_program_name(name, &source->identity);
 	if (!et_store_record_read(store, name, &source->identity, &record, &is_certain))
 		return false;
 	if (!is_certain) {
@@ -147,7 +128,8 @@ static bool look_digest_up(struct et_platform_store *store, struct file *file, u
 }
 
 /* False: the store was stopped meanwhile. */
-static bool make_digest(struct et_platform_store *store, struct file *file, uint8_t ret_digest[ET_SHA256_BYTES])
+static bool make_digest(struct et_platform_store *store, struct et_store_file *file,
+	uint8_t ret_digest[ET_SHA256_BYTES])
 {
 	const struct et_platform_source *source = file->source;
 	const uint8_t *bytes = source->mapping.bytes;
@@ -165,7 +147,7 @@ static bool make_digest(struct et_platform_store *store, struct file *file, uint
 	record.contents = et_store_checksum(bytes, source->mapping.n_bytes);
 	drop_pages(source);
 	memcpy(ret_digest, record.digest, ET_SHA256_BYTES);
-	program_record_name(name, &source->identity);
+	et_store_program_name(name, &source->identity);
 	et_store_record_write(store, name, &record);
 	set_digest(file, record.digest);
 	return true;
@@ -178,7 +160,7 @@ static bool find_digest(struct et_store_binding *binding, bool makes, uint8_t re
 	struct sha256_ctx all;
 	sha256_init(&all);
 	for (uint32_t i = 0; i < binding->n_files; i++) {
-		if (!look_digest_up(binding->store, &binding->files[i], ret_digest)) {
+		if (!et_store_look_digest_up(binding->store, &binding->files[i], ret_digest)) {
 			if (!makes || !make_digest(binding->store, &binding->files[i], ret_digest))
 				return false;
 		}
@@ -246,6 +228,12 @@ static bool check_body(struct et_platform_store *store, struct et_store_use *use
 	return true;
 }
 
+/* The digest that the body must have; NULL: that is not known before. */
+static const uint8_t *expected_digest(const char *key, const uint8_t *digest)
+{
+	return strcmp(key, ET_STORE_COPY_KEY) == 0 ? digest : NULL;
+}
+
 /* Check and map the saved file use->fd. NULL, or what is wrong with it. */
 static const char *open_kept(struct et_platform_store *store, struct et_store_use *use, const uint8_t *digest,
 	const char *key)
@@ -258,6 +246,9 @@ static const char *open_kept(struct et_platform_store *store, struct et_store_us
 	if (pread(fd, &header, sizeof(header), 0) != (ssize_t)sizeof(header))
 		return "truncated";
 	const char *wrong = check_header(&header, digest, key, (uint64_t)st.st_size);
+	const uint8_t *expected = expected_digest(key, digest);
+	if (!wrong && expected && memcmp(header.body_digest, expected, ET_SHA256_BYTES) != 0)
+		wrong = "for another program or key";
 	if (wrong)
 		return wrong;
 	if (et_platform_map(&use->mapping, fd, (size_t)st.st_size, false) < 0)
@@ -271,17 +262,38 @@ static const char *open_kept(struct et_platform_store *store, struct et_store_us
 }
 
 /* NULL: no memory. */
-static struct et_store_use *use_new(struct et_store_binding *binding, int fd, const char *kept)
+static struct et_store_use *use_new(int fd, const char *saved, const char *program)
 {
-	size_t n_name = strlen(binding->name) + 1;
+	size_t n_name = strlen(program) + 1;
 	struct et_store_use *use = calloc(1, sizeof(*use) + n_name);
 	if (!use)
 		return NULL;
 	use->fd = fd;
-	use->is_damaged = &binding->is_damaged;
-	memcpy(use->name, kept, sizeof(use->name));
-	memcpy(use->program, binding->name, n_name);
+	memcpy(use->name, saved, sizeof(use->name));
+	memcpy(use->program, program, n_name);
 	return use;
+}
+
+struct et_store_use *et_store_find(struct et_platform_store *store, const uint8_t digest[ET_SHA256_BYTES],
+	const char *key, const char *program)
+{
+	char saved[ET_STORE_NAME];
+	et_store_saved_name(saved, digest, key);
+	int fd = openat(store->dir_fd, saved, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		return NULL;
+	int error = errno;
+	struct et_store_use *use = fd < 0 ? NULL : use_new(fd, saved, program);
+	const char *wrong = fd < 0 ? strerror(error) : use ? open_kept(store, use, digest, key) : "no memory";
+	if (!wrong)
+		return use;
+	et_logf(store->log, ET_LOG_WARNING, "%s: the data saved for it in %s/%s is not used (%s); it is made again",
+		program, store->path, saved, wrong);
+	unlinkat(store->dir_fd, saved, 0);
+	if (fd >= 0)
+		close(fd);
+	free(use);
+	return NULL;
 }
 
 static enum et_status find(void *self, const char *key, const uint8_t **ret_bytes, size_t *ret_n_bytes,
@@ -289,31 +301,18 @@ static enum et_status find(void *self, const char *key, const uint8_t **ret_byte
 {
 	struct et_store_binding *binding = self;
 	struct et_platform_store *store = binding->store;
-	char kept[ET_STORE_NAME];
 	uint8_t digest[ET_SHA256_BYTES];
-	if (!find_digest(binding, false, digest))
+	if (strcmp(key, ET_STORE_COPY_KEY) == 0 || !find_digest(binding, false, digest))
 		return ET_E_NOT_FOUND;
-	saved_name(kept, digest, key);
-	int fd = openat(store->dir_fd, kept, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0 && errno == ENOENT)
+	struct et_store_use *use = et_store_find(store, digest, key, binding->name);
+	if (!use)
 		return ET_E_NOT_FOUND;
-	int error = errno;
-	struct et_store_use *use = fd < 0 ? NULL : use_new(binding, fd, kept);
-	const char *wrong = fd < 0 ? strerror(error) : use ? open_kept(store, use, digest, key) : "no memory";
-	if (wrong || !use) {
-		et_logf(store->log, ET_LOG_WARNING,
-			"%s: the data saved for it in %s/%s is not used (%s); it is made again", binding->name,
-			store->path, kept, wrong);
-		unlinkat(store->dir_fd, kept, 0);
-		if (fd >= 0)
-			close(fd);
-		free(use);
-		return ET_E_NOT_FOUND;
-	}
 	*ret_bytes = (const uint8_t *)use->mapping.bytes + ET_STORE_ALIGNMENT;
 	*ret_n_bytes = use->mapping.n_bytes - ET_STORE_ALIGNMENT;
 	*ret_handle = use;
+	use->is_damaged = &binding->is_damaged;
 	et_store_use_begin(store, use);
+	atomic_store_explicit(&binding->has_saved, true, memory_order_relaxed);
 	return ET_OK;
 }
 
@@ -339,9 +338,25 @@ static int write_all(int fd, const void *bytes, size_t n_bytes, off_t offset)
 	return 0;
 }
 
+/* Write @piece at @offset, and to the disk as it goes, so that a stop is noticed also on a slow one. 0, or negative
+ * errno. */
+static int write_piece(const struct et_platform_store *store, int fd, const struct et_store_piece *piece, off_t offset)
+{
+	for (size_t at = 0, n; at < piece->n_bytes; at += n) {
+		n = piece->n_bytes - at < PIECE ? piece->n_bytes - at : PIECE;
+		int rc = is_stopped(store) ? -ECANCELED
+					   : write_all(fd, (const uint8_t *)piece->bytes + at, n, offset + (off_t)at);
+		if (!rc && n == PIECE && fdatasync(fd) < 0)
+			rc = -errno;
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
 /* Write header and body to @fd. The checksum is computed from the file's contents. 0, or negative errno. */
-static int write_kept(int fd, const uint8_t *digest, const char *key, const struct et_store_piece *pieces,
-	size_t n_pieces)
+static int write_kept(const struct et_platform_store *store, int fd, const uint8_t *digest, const char *key,
+	const struct et_store_piece *pieces, size_t n_pieces)
 {
 	struct header header = { .magic = MAGIC, .version = VERSION, .n_header = sizeof(header) };
 	struct et_platform_mapping mapping = { 0 };
@@ -350,13 +365,16 @@ static int write_kept(int fd, const uint8_t *digest, const char *key, const stru
 	memcpy(header.digest, digest, ET_SHA256_BYTES);
 	memcpy(header.key, key, strlen(key));
 	for (size_t i = 0; i < n_pieces; i++) {
-		int rc = write_all(fd, pieces[i].bytes, pieces[i].n_bytes, (off_t)(ET_STORE_ALIGNMENT + header.n_body));
+		int rc = write_piece(store, fd, &pieces[i], (off_t)(ET_STORE_ALIGNMENT + header.n_body));
 		if (rc)
 			return rc;
 		header.n_body += pieces[i].n_bytes;
 		sha256_update(&sha, pieces[i].n_bytes, pieces[i].bytes);
 	}
 	sha256_digest(&sha, sizeof(header.body_digest), header.body_digest);
+	const uint8_t *expected = expected_digest(key, digest);
+	if (expected && memcmp(header.body_digest, expected, ET_SHA256_BYTES) != 0)
+		return -ESTALE;
 	int rc = header.n_body ? et_platform_map(&mapping, fd, ET_STORE_ALIGNMENT + header.n_body, false) : -EINVAL;
 	if (rc)
 		return rc;
@@ -369,16 +387,38 @@ static int write_kept(int fd, const uint8_t *digest, const char *key, const stru
 	return fsync(fd) < 0 ? -errno : 0;
 }
 
+int et_store_save(struct et_platform_store *store, const uint8_t digest[ET_SHA256_BYTES], const char *key,
+	const struct et_store_piece *pieces, size_t n_pieces)
+{
+	char temporary[ET_STORE_NAME + 40], saved[ET_STORE_NAME];
+	et_store_saved_name(saved, digest, key);
+	int fd = et_store_temporary(store, temporary);
+	if (fd < 0)
+		return fd;
+	int rc = write_kept(store, fd, digest, key, pieces, n_pieces);
+	if (!rc && renameat(store->dir_fd, temporary, store->dir_fd, saved) < 0)
+		rc = -errno;
+	if (rc)
+		unlinkat(store->dir_fd, temporary, 0);
+	close(fd); /* and with it the lock: see et_store_delete_abandoned */
+	if (rc)
+		return rc;
+	fsync(store->dir_fd);
+	et_store_prune(store, saved);
+	return 0;
+}
+
 static enum et_status keep(void *self, const char *key, const struct et_store_piece *pieces, size_t n_pieces,
 	struct et_diag *diag)
 {
 	struct et_store_binding *binding = self;
 	struct et_platform_store *store = binding->store;
-	char temporary[ET_STORE_NAME + 40], kept[ET_STORE_NAME];
 	uint8_t digest[ET_SHA256_BYTES];
 	uint64_t n_bytes = ET_STORE_ALIGNMENT;
 	if (strlen(key) > ET_STORE_MAX_KEY)
 		return et_fail(diag, ET_E_INVALID_ARGUMENT, "the key is too long");
+	if (strcmp(key, ET_STORE_COPY_KEY) == 0)
+		return et_fail(diag, ET_E_INVALID_ARGUMENT, "the key '%s' is the store's own", key);
 	for (size_t i = 0; i < n_pieces; i++)
 		n_bytes += pieces[i].n_bytes;
 	if (n_bytes > store->max_bytes)
@@ -396,21 +436,13 @@ static enum et_status keep(void *self, const char *key, const struct et_store_pi
 			return et_fail(diag, ET_E_INVALID_STATE,
 				"%s: %s was changed meanwhile; nothing is saved for it", binding->name,
 				i ? "one of its data files" : "the file");
-	saved_name(kept, digest, key);
-	int fd = et_store_temporary(store, temporary), rc = fd < 0 ? fd : 0;
-	if (fd >= 0) {
-		rc = write_kept(fd, digest, key, pieces, n_pieces);
-		if (!rc && renameat(store->dir_fd, temporary, store->dir_fd, kept) < 0)
-			rc = -errno;
-		if (rc)
-			unlinkat(store->dir_fd, temporary, 0);
-		close(fd); /* and with it the lock: see et_store_delete_abandoned */
-	}
+	int rc = et_store_save(store, digest, key, pieces, n_pieces);
+	if (rc == -ECANCELED)
+		return et_fail(diag, ET_E_CANCELLED, "%s: nothing is saved for it any more", binding->name);
 	if (rc)
 		return et_fail(diag, ET_E_ACCESS_FAILED, "%s: cannot save %llu bytes in %s: %s", binding->name,
 			(unsigned long long)n_bytes, store->path, strerror(-rc));
-	fsync(store->dir_fd);
-	et_store_prune(store, kept);
+	atomic_store_explicit(&binding->has_saved, true, memory_order_relaxed);
 	return ET_OK;
 }
 
@@ -506,7 +538,7 @@ enum et_status et_platform_store_bind(struct et_platform_store *store, struct et
 		source->store = &own->binding->table;
 	if (!n_files || own->binding)
 		return ET_OK; /* a file that file.c did not open cannot be identified: no store for this program */
-	size_t n_bytes = sizeof(struct et_store_binding) + n_files * sizeof(struct file);
+	size_t n_bytes = sizeof(struct et_store_binding) + n_files * sizeof(struct et_store_file);
 	struct et_store_binding *binding = calloc(1, n_bytes + strlen(name) + 1);
 	if (!binding)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "%s: no memory", name);
@@ -520,16 +552,23 @@ enum et_status et_platform_store_bind(struct et_platform_store *store, struct et
 	binding->n_files = n_files;
 	for (uint32_t i = 0; i < n_files; i++) {
 		binding->files[i].source = et_platform_source_of(file_at(source, external, i));
-		atomic_init(&binding->files[i].digest_state, UNKNOWN);
+		atomic_init(&binding->files[i].digest_state, ET_STORE_UNKNOWN);
 	}
 	binding->name = memcpy((char *)binding + n_bytes, name, strlen(name) + 1);
 	own->binding = binding;
 	source->store = &binding->table;
+	if (own->saved) {
+		own->saved->is_damaged = &binding->is_damaged;
+		et_store_use_begin(store, own->saved);
+	}
 	return ET_OK;
 }
 
-void et_store_binding_free(struct et_store_binding *binding)
+void et_store_leave(struct et_platform_source *source)
 {
+	struct et_store_binding *binding = source->binding;
+	if (source->saved)
+		et_store_use_end(binding ? binding->store : NULL, source->saved);
 	if (!binding)
 		return;
 	et_platform_store_unref(binding->store);

@@ -108,6 +108,10 @@ static void free_use(struct et_store_use *use)
 
 void et_store_use_end(struct et_platform_store *store, struct et_store_use *use)
 {
+	if (!use->is_damaged) { /* it was never added; only its owner writes the pointer */
+		free_use(use);
+		return;
+	}
 	pthread_mutex_lock(&store->lock);
 	et_list_remove(&use->node);
 	use->is_damaged = NULL; /* it belongs to the caller */
@@ -185,8 +189,8 @@ static enum found compare(const struct et_platform_store *store, const struct et
 
 /* --- checking ----------------------------------------------------------------------------------------- */
 
-/* A descriptor of the file if it has to be read, else -1. Called under the lock. */
-static int open_to_check(const struct et_platform_store *store, const struct et_store_use *use)
+/* A descriptor of the file if it has to be read, or @is_forced, else -1. Called under the lock. */
+static int open_to_check(const struct et_platform_store *store, const struct et_store_use *use, bool is_forced)
 {
 	struct stat st;
 	if (!use->is_checked)
@@ -194,7 +198,7 @@ static int open_to_check(const struct et_platform_store *store, const struct et_
 	if (fstatat(store->dir_fd, use->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -1;
 	struct et_platform_identity now = et_platform_identity_of(&st);
-	if (!is_same_file(&now, &use->identity) || is_same(&now, &use->identity))
+	if (!is_same_file(&now, &use->identity) || (is_same(&now, &use->identity) && !is_forced))
 		return -1; /* another file by now; or this one, unchanged */
 	return openat(store->dir_fd, use->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 }
@@ -231,15 +235,15 @@ static void note_damaged(struct et_platform_store *store, const struct et_store_
 	unlinkat(store->dir_fd, seen, 0);
 }
 
-/* Check the file of @use if that is due. Called under the lock, which it gives up while it reads; the caller holds a
- * reference. Whether it found damage. */
-static bool check(struct et_platform_store *store, struct et_store_use *use)
+/* Check the file of @use if that is due or @is_forced. Called under the lock, which it gives up while it reads; the
+ * caller holds a reference. Whether it found damage. */
+static bool check(struct et_platform_store *store, struct et_store_use *use, bool is_forced)
 {
 	struct stat st;
 	const char *why = "";
 	if (!use->is_damaged || atomic_load_explicit(use->is_damaged, memory_order_relaxed))
 		return false;
-	int fd = open_to_check(store, use);
+	int fd = open_to_check(store, use, is_forced);
 	if (fd < 0)
 		return false;
 	struct et_platform_identity known = use->identity, before = { 0 }, after = { 0 };
@@ -277,12 +281,22 @@ bool et_store_check_uses(struct et_platform_store *store, const _Atomic(bool) *o
 		struct et_store_use *use = use_at(node);
 		use->n_refs++;
 		if (!of || use->is_damaged == of)
-			has_damage |= check(store, use);
+			has_damage |= check(store, use, false);
 		/* a use that ended meanwhile is in no list; the rest is checked with the next call */
 		node = et_list_is_empty(node) ? &store->uses : node->next;
 		if (!--use->n_refs)
 			free_use(use);
 	}
+	pthread_mutex_unlock(&store->lock);
+	return has_damage;
+}
+
+bool et_store_check_use(struct et_platform_store *store, struct et_store_use *use)
+{
+	pthread_mutex_lock(&store->lock);
+	use->n_refs++;
+	bool has_damage = check(store, use, true);
+	use->n_refs--; /* the caller's reference is left */
 	pthread_mutex_unlock(&store->lock);
 	return has_damage;
 }

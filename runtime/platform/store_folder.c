@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The folder of a store: names, records, and the limit on its size.
  *
- *     HEX.kept     data made from a program (store.c); HEX is a digest of the program's contents and the variant
+ *     HEX.kept     data made from a program (store.c), or a copy of its file (store_copy.c); HEX is a digest of the
+ *                  program's contents and the key
  *     HEX.seen     record: identity of the file HEX.kept when its checksum was right, and the boot in which it was
  *                  checked (store_check.c); the record's time is that of the last use
  *     HEX.program  record: digest of the contents of a program or data file; HEX is a digest of the file's identity
@@ -199,18 +200,20 @@ static bool look_at(const struct et_platform_store *store, const char *name, str
 	return true;
 }
 
-void et_store_prune(struct et_platform_store *store, const char *spare)
+/* List the files that count. *ret_entries is the caller's to free; returns how many there are. */
+static size_t list_entries(struct et_platform_store *store, struct entry **ret_entries, uint64_t *ret_n_bytes)
 {
 	struct entry *entries = NULL;
 	size_t n = 0, n_room = 0;
 	uint64_t n_bytes = 0;
-	char seen[ET_STORE_NAME];
+	*ret_entries = NULL;
+	*ret_n_bytes = 0;
 	int fd = openat(store->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	if (!dir) {
 		if (fd >= 0)
 			close(fd);
-		return;
+		return 0;
 	}
 	for (const struct dirent *found; (found = readdir(dir));) {
 		if (n == n_room) {
@@ -225,6 +228,26 @@ void et_store_prune(struct et_platform_store *store, const char *spare)
 			n_bytes += entries[n++].n_bytes;
 	}
 	closedir(dir);
+	*ret_entries = entries;
+	*ret_n_bytes = n_bytes;
+	return n;
+}
+
+uint64_t et_store_n_bytes(struct et_platform_store *store)
+{
+	struct entry *entries;
+	uint64_t n_bytes;
+	list_entries(store, &entries, &n_bytes);
+	free(entries);
+	return n_bytes;
+}
+
+void et_store_prune(struct et_platform_store *store, const char *spare)
+{
+	struct entry *entries;
+	uint64_t n_bytes;
+	char seen[ET_STORE_NAME];
+	size_t n = list_entries(store, &entries, &n_bytes);
 	if (n)
 		qsort(entries, n, sizeof(*entries), by_use);
 	for (size_t i = 0; i < n && n_bytes > store->max_bytes; i++) {

@@ -33,6 +33,50 @@ struct et_platform_store {
 	char path[];
 };
 
+enum et_store_digest_state { ET_STORE_UNKNOWN, ET_STORE_BEING_SET, ET_STORE_KNOWN };
+
+/* One of a program's files: the `.pte` or a `.ptd`. */
+struct et_store_file {
+	const struct et_platform_source *source;
+	_Atomic(int) digest_state; /* enum et_store_digest_state */
+	uint8_t digest[ET_SHA256_BYTES];
+};
+
+/* The store of one program: what et_source.store points to. */
+struct et_store_binding {
+	struct et_store table;
+	struct et_platform_store *store; /* holds a reference */
+	const char *name;                /* for log lines */
+	_Atomic(bool) is_damaged;        /* a file that find has handed out, or the saved copy of the program */
+	_Atomic(bool) has_saved;         /* there is saved data for it */
+	uint32_t n_files;
+	struct et_store_file files[]; /* the program's own file, then its data files */
+};
+
+/* --- store.c --- */
+
+/* The key of the saved copy of a program's file (store_copy.c). No delegate can use it. */
+#define ET_STORE_COPY_KEY "program's file"
+
+struct et_store_use;
+/* The name of the record with the digest of the file with this identity. */
+void et_store_program_name(char ret_name[ET_STORE_NAME], const struct et_platform_identity *identity);
+/* The name of the file for @key and the contents with @digest. */
+void et_store_saved_name(char ret_name[ET_STORE_NAME], const uint8_t digest[ET_SHA256_BYTES], const char *key);
+/* The digest of one file, if it was computed before. */
+bool et_store_look_digest_up(struct et_platform_store *store, struct et_store_file *file,
+	uint8_t ret_digest[ET_SHA256_BYTES]);
+/* Find, check and map what was saved as @key for the contents with @digest. NULL: nothing, or it is damaged, which is
+ * logged with the name @program. The caller sets is_damaged and calls et_store_use_begin. */
+struct et_store_use *et_store_find(struct et_platform_store *store, const uint8_t digest[ET_SHA256_BYTES],
+	const char *key, const char *program);
+/* Save @pieces as @key for the contents with @digest, and delete what the folder then has too much. 0 or negative
+ * errno; -ECANCELED: the store was stopped. */
+int et_store_save(struct et_platform_store *store, const uint8_t digest[ET_SHA256_BYTES], const char *key,
+	const struct et_store_piece *pieces, size_t n_pieces);
+
+/* --- store_folder.c --- */
+
 /* Write the first 16 bytes of @digest as hexadecimal digits, then @ending. */
 void et_store_name(char ret_name[ET_STORE_NAME], const uint8_t digest[ET_SHA256_BYTES], const char *ending);
 /* A checksum against damage: any change within one 64-bit word changes it. Not cryptographic; as fast as reading
@@ -70,6 +114,8 @@ int et_store_temporary(struct et_platform_store *store, char ret_name[ET_STORE_N
 void et_store_delete_abandoned(struct et_platform_store *store);
 /* Delete the least recently used files until the rest fits the limit, but never @spare. */
 void et_store_prune(struct et_platform_store *store, const char *spare);
+/* What the files of the folder have together, as the limit counts them. */
+uint64_t et_store_n_bytes(struct et_platform_store *store);
 
 /* --- store_check.c --- */
 
@@ -91,10 +137,12 @@ bool et_store_is_checked(const struct et_platform_store *store, const struct et_
 	const struct et_store_record *record);
 /* Add @use, which is filled in up to its n_refs. */
 void et_store_use_begin(struct et_platform_store *store, struct et_store_use *use);
-/* Remove it, and free it when it is not being checked any more. */
+/* Remove it, if it was added, and free it when it is not being checked any more. */
 void et_store_use_end(struct et_platform_store *store, struct et_store_use *use);
 /* Check the files in use that were not checked yet or have changed since: those whose programs have the mark @of, or
  * all (NULL). Whether one is damaged. */
 bool et_store_check_uses(struct et_platform_store *store, const _Atomic(bool) *of);
+/* Check the file of @use, which was added, even if it was checked before. Whether it is damaged. */
+bool et_store_check_use(struct et_platform_store *store, struct et_store_use *use);
 
 #endif

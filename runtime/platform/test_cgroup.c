@@ -98,12 +98,39 @@ static void test_version_1(void **state)
 {
 	put("memory/a/memory.limit_in_bytes", "9223372036854771712\n"); /* none */
 	put_mib("memory/a/memory.usage_in_bytes", 100);
-	assert_true(room("4:memory:/a\n0::/\n") > 1L << 40);
+	assert_int_equal(room("4:memory:/a\n0::/\n"), -1);
+	put_mib("memory/a/memory.limit_in_bytes", 1024);
+	assert_int_equal(room("4:memory:/a\n"), 668);
+	put("memory/a/memory.limit_in_bytes", "9223372036854771712\n");
 	put_mib("memory/memory.limit_in_bytes", 2048);
 	put_mib("memory/memory.usage_in_bytes", 1100);
 	put("memory/memory.stat", "inactive_file 5\ntotal_inactive_file 104857600\n");
 	assert_int_equal(room("4:memory:/a\n0::/\n"), 792);
 	assert_int_equal(room("4:cpu:/a\n"), -1);
+}
+
+static void count(void *arg, const char *folder)
+{
+	unsigned *n = arg;
+	++*n;
+}
+
+/* Each cgroup is looked at once: every look costs the kernel time, also while a client waits. */
+static void test_looks_once(void **state)
+{
+	char path[PATH_MAX];
+	unsigned n = 0;
+	put("membership", "4:memory:/a/b\n5:cpu,cpuacct:/a\n");
+	snprintf(path, sizeof(path), "%s/membership", root);
+	et_platform_cgroup_walk(path, root, "memory", count, &n);
+	assert_int_equal(n, 3); /* /a/b, /a, and the mount */
+	n = 0;
+	et_platform_cgroup_walk(path, root, "cpu", count, &n);
+	assert_int_equal(n, 4); /* two names that the mount may have */
+	n = 0;
+	put("membership", "4:memory:/\n");
+	et_platform_cgroup_walk(path, root, "memory", count, &n);
+	assert_int_equal(n, 1);
 }
 
 static void test_nonsense(void **state)
@@ -199,6 +226,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_no_limit, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_version_2, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_version_1, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_looks_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_nonsense, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_quota, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_quota_of_version_2, setup, teardown),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Persisted weights that are damaged: the file is replaced, and clients get right answers again without a failed
- * request. */
+/* Persisted weights, or the saved copy of a program, that are damaged: the file is replaced, and clients get right
+ * answers again without a failed request. A program's file that changes changes no answer of the model. */
 #include "tests/e2e/harness.h"
 
 #include "runtime/base/checked.h"
@@ -8,17 +8,19 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 /* The damage: in the middle of the file, where the weights are. The checksum's offset in the file's header. */
-enum { N_DAMAGE = 256 << 10, BODY_CHECKSUM_AT = 56, N_OUTPUTS = 1000 };
+enum { N_DAMAGE = 256 << 10, BODY_CHECKSUM_AT = 56, KEY_AT = 96, N_OUTPUTS = 1000 };
 
 struct world {
 	struct e2e e;
@@ -27,18 +29,33 @@ struct world {
 	float right[N_OUTPUTS];
 	uint8_t good[N_DAMAGE];
 	off_t where;
+	bool wants_copy; /* `kept` is the saved copy of the program, not the packed weights */
 };
 
-/* Whether there is a file of packed weights; then its path is in w->kept. */
+/* Whether the saved file @path is the copy of a program. */
+static bool is_copy(const char *path)
+{
+	char key[ET_STORE_MAX_KEY + 1] = "";
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	bool is_read = fd >= 0 && pread(fd, key, sizeof key - 1, KEY_AT) == (ssize_t)sizeof key - 1;
+	if (fd >= 0)
+		close(fd);
+	return is_read && strcmp(key, ET_STORE_COPY_KEY) == 0;
+}
+
+/* Whether there is a saved file of the kind that the test wants; then its path is in w->kept. */
 static bool find_kept(struct world *w)
 {
 	bool is_found = false;
 	DIR *dir = opendir(w->cache);
-	for (const struct dirent *entry; dir && (entry = readdir(dir));)
-		if (strstr(entry->d_name, ".kept")) {
-			snprintf(w->kept, sizeof w->kept, "%s/%s", w->cache, entry->d_name);
+	for (const struct dirent *entry; dir && (entry = readdir(dir));) {
+		char path[sizeof w->kept];
+		snprintf(path, sizeof path, "%s/%s", w->cache, entry->d_name);
+		if (strstr(entry->d_name, ".kept") && is_copy(path) == w->wants_copy) {
+			memcpy(w->kept, path, sizeof path);
 			is_found = true;
 		}
+	}
 	if (dir)
 		closedir(dir);
 	return is_found;
@@ -70,7 +87,7 @@ static bool is_mapped(const struct world *w)
 	snprintf(path, sizeof path, "/proc/%d/maps", (int)w->e.pid);
 	FILE *file = fopen(path, "re");
 	while (file && !is_found && fgets(line, sizeof line, file))
-		is_found = strstr(line, ".kept");
+		is_found = strstr(line, strrchr(w->kept, '/') + 1) && !strstr(line, "(deleted)");
 	if (file)
 		fclose(file);
 	return is_found;
@@ -308,6 +325,152 @@ static void test_damaged_at_the_end(void **state)
 	end(&w);
 }
 
+/* --- the saved copy of the program ------------------------------------------------------------------------ */
+
+/* Let the record of the program's digest be certain, as if its file had been written long ago. */
+static void age_program(const struct world *w)
+{
+	DIR *dir = opendir(w->cache);
+	for (const struct dirent *entry; dir && (entry = readdir(dir));) {
+		char path[400];
+		struct et_store_record record;
+		snprintf(path, sizeof path, "%s/%s", w->cache, entry->d_name);
+		if (!strstr(entry->d_name, ".program"))
+			continue;
+		int fd = open(path, O_RDWR | O_CLOEXEC);
+		assert_int_equal(pread(fd, &record, sizeof record, 0), sizeof record);
+		record.seen_ns += INT64_C(60000000000);
+		record.check = et_store_checksum(&record, offsetof(struct et_store_record, check));
+		assert_int_equal(pwrite(fd, &record, sizeof record, 0), sizeof record);
+		close(fd);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+/* Whether the folder's file system copies by reference: then no copy is saved, as another one costs nothing. */
+static bool copies_by_reference(const char *dir)
+{
+	char names[2][120];
+	int fds[2];
+	for (int i = 0; i < 2; i++) {
+		snprintf(names[i], sizeof names[i], "%s/clone-%d", dir, i);
+		fds[i] = open(names[i], O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	}
+	bool is_cloned = write(fds[0], "x", 1) == 1 && ioctl(fds[1], FICLONE, fds[0]) == 0;
+	for (int i = 0; i < 2; i++) {
+		close(fds[i]);
+		unlink(names[i]);
+	}
+	return is_cloned;
+}
+
+static void begin_copy(struct world *w)
+{
+	if (copies_by_reference("/tmp")) {
+		print_message("SKIPPED: the file system of /tmp copies by reference\n");
+		skip();
+	}
+	*w = (struct world){ .wants_copy = true };
+	begin(w);
+	age_program(w);
+}
+
+/* The daemon runs, and has opened the saved copy in place of the program's file. */
+static struct inferd_binding *begin_with_copy(struct world *w)
+{
+	begin_copy(w);
+	return start_again(w);
+}
+
+/* Write @n zeros over the program's file in place, from its middle on; then cut it off there. */
+static void spoil_program(const struct world *w, size_t n)
+{
+	static const uint8_t zeros[N_DAMAGE];
+	char path[400];
+	struct stat st;
+	snprintf(path, sizeof path, "%s/net.pte", w->e.models);
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_int_equal(fstat(fd, &st), 0);
+	for (size_t at = 0; at < n; at += sizeof zeros)
+		assert_int_equal(pwrite(fd, zeros, sizeof zeros, st.st_size / 2 + (off_t)at), sizeof zeros);
+	if (!n)
+		assert_int_equal(ftruncate(fd, st.st_size / 2), 0);
+	close(fd);
+}
+
+static void test_program_changes_under_its_copy(void **state)
+{
+	static struct world w;
+	struct inferd_binding *b = begin_with_copy(&w);
+	expect_right(&w, b);
+	spoil_program(&w, 1 << 20);
+	expect_right(&w, b);
+	expect_right(&w, e2e_bind(w.d, "net", NULL));
+	spoil_program(&w, 0);
+	expect_right(&w, b);
+	/* another daemon does not take the copy for the file that is there now */
+	inferd_close(w.d);
+	e2e_stop(&w.e);
+	e2e_start(&w.e, w.config);
+	w.d = e2e_connect(&w.e);
+	struct inferd_method *m;
+	assert_int_not_equal(inferd_method_open(w.d, &m, "net", NULL), 0);
+	assert_true(e2e_put_file(&w.e, "net.pte", TEST_MODELS "/efficientnet_lite0_int8.pte"));
+	expect_right(&w, e2e_bind(w.d, "net", NULL));
+	end(&w);
+}
+
+static void test_damaged_copy_in_use(void **state)
+{
+	static struct world w;
+	float outputs[N_OUTPUTS];
+	struct inferd_binding *b = begin_with_copy(&w);
+	expect_right(&w, b);
+	damage(&w);
+	while (!is_replaced(&w))
+		infer(b, outputs);
+	expect_right(&w, b);
+	expect_right(&w, e2e_bind(w.d, "net", NULL));
+	expect_reason(&w, "its persisted weights were damaged, and it was loaded anew");
+	end(&w);
+}
+
+/* Below the file system, before the daemon starts: it finds out while it serves. */
+static void test_damaged_copy_before_the_start(void **state)
+{
+	static struct world w;
+	float outputs[N_OUTPUTS];
+	begin_copy(&w);
+	damage(&w);
+	pretend_it_was_seen(&w);
+	struct inferd_binding *b = start_again(&w);
+	while (!is_replaced(&w))
+		infer(b, outputs);
+	expect_right(&w, b);
+	end(&w);
+}
+
+/* Damage with which the copy is no program: the first client does not notice. */
+static void test_copy_that_is_no_program(void **state)
+{
+	static struct world w;
+	begin_copy(&w);
+	int fd = open(w.kept, O_WRONLY | O_CLOEXEC);
+	assert_int_equal(pwrite(fd,
+				 "\xff\xff\xff\xff"
+				 "damage",
+				 10, ET_STORE_ALIGNMENT),
+		10);
+	close(fd);
+	pretend_it_was_seen(&w);
+	e2e_start(&w.e, w.config);
+	w.d = e2e_connect(&w.e);
+	expect_right(&w, e2e_bind(w.d, "net", NULL));
+	assert_false(is_mapped(&w));
+	end(&w);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
@@ -315,6 +478,10 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_damaged_while_in_use),
 		cmocka_unit_test(test_damaged_with_a_state),
 		cmocka_unit_test(test_damaged_at_the_end),
+		cmocka_unit_test(test_program_changes_under_its_copy),
+		cmocka_unit_test(test_damaged_copy_in_use),
+		cmocka_unit_test(test_damaged_copy_before_the_start),
+		cmocka_unit_test(test_copy_that_is_no_program),
 	};
 	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
 }

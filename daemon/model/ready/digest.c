@@ -20,8 +20,7 @@ struct digest {
 static void digest_run(struct inf_work *work)
 {
 	struct digest *digest = ET_CONTAINER_OF(work, struct digest, work);
-	const struct et_source *source = et_program_source(digest->program);
-	et_platform_digest(source->bytes, source->n_bytes, digest->hex);
+	et_platform_source_digest(et_program_source(digest->program), digest->hex);
 }
 
 static void digest_done(struct inf_work *work)

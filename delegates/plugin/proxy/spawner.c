@@ -52,6 +52,7 @@ struct answer {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int spawner = -1; /* the socket; -1: none runs */
 static pid_t spawner_pid;
+static bool has_begun; /* the spawner has said that it runs */
 static bool is_wanted; /* et_spawner_start was called */
 /* Low numbers, so that few descriptors lie below them: @place is the spawner's end of the socket while one starts,
  * else @nothing, which is /dev/null. */
@@ -208,7 +209,8 @@ _Noreturn static void become_spawner(void)
 	_exit(1);
 }
 
-static bool has_begun(int fd)
+/* Wait until the spawner says that it runs. */
+static bool wait_for_beginning(int fd)
 {
 	struct pollfd first = { .fd = fd, .events = POLLIN };
 	struct answer answer;
@@ -235,7 +237,8 @@ static pid_t clone_spawner(void)
 	return rc ? rc : (pid_t)pid;
 }
 
-/* Called under the lock; there is no spawner. 0 or negative errno. */
+/* Called under the lock; there is no spawner. Its program is loaded meanwhile: inferd has other things to do until the
+ * first request. 0 or negative errno. */
 static int start(void)
 {
 	int pair[2];
@@ -244,18 +247,14 @@ static int start(void)
 	pid_t pid = dup3(pair[1], place, O_CLOEXEC) < 0 ? -errno : clone_spawner();
 	close(pair[1]);
 	dup3(nothing, place, O_CLOEXEC);
-	if (pid > 0 && has_begun(pair[0])) {
-		spawner = pair[0];
-		spawner_pid = pid;
-		return 0;
-	}
-	close(pair[0]);
-	if (pid < 0)
+	if (pid < 0) {
+		close(pair[0]);
 		return pid;
-	kill(pid, SIGKILL);
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	return -ECHILD;
+	}
+	spawner = pair[0];
+	spawner_pid = pid;
+	has_begun = false;
+	return 0;
 }
 
 int et_spawner_start(void)
@@ -310,6 +309,9 @@ static int ask(const struct request *request, size_t n_bytes, const int *fds, st
 		message.msg_controllen = sizeof control;
 	}
 	ssize_t n;
+	has_begun = has_begun || wait_for_beginning(spawner);
+	if (!has_begun)
+		return ASK_E_GONE;
 	do
 		n = sendmsg(spawner, &message, MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);

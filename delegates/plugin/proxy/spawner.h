@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Start the spawner. Before there are threads and clients. Without a spawner the functions below do its work in this
- * process. The caller's main must do as et_spawner_is_called says. 0 or negative errno. */
+/* Start the spawner, and do not wait for it. Before there are threads and clients. Without a spawner the functions
+ * below do its work in this process. The caller's main must do as et_spawner_is_called says. 0 or negative errno. */
 int et_spawner_start(void);
 /* Whether a program that was called @name (argv[0]) has to call et_spawner_run and nothing else. */
 bool et_spawner_is_called(const char *name);
