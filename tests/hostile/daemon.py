@@ -25,6 +25,7 @@ import traceback
 import wire
 from log import Log
 from measures import hosts_of, read_text, resident
+from shares import USUAL, Shares
 
 DAEMON_UID, VICTIM_UID, ATTACKER_UID = 64501, 64502, 64510  # further attackers count up
 
@@ -41,6 +42,7 @@ def others_reach(path):
 # Whether users can be made up: without root, or in a checkout that only root can enter, all are one.
 IS_ROOT = os.geteuid() == 0 and others_reach(os.path.abspath(__file__))
 LIBC = ctypes.CDLL(None, use_errno=True)
+SHARES = Shares(IS_ROOT)
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 ATTACKER_BYTES = 3 << 30  # address space of an attacking process
 ATTACKER_FDS = 20000
@@ -64,9 +66,10 @@ def until(holds, timeout_s=wire.PATIENCE_S, period_s=0.02):
 
 def become(uid):
     """In a child: be that user, with bounds, and end with the parent. The processor is divided as on a gateway, where
-    services and logins are sessions or have cgroups of their own: between them, not between their threads."""
+    services have cgroups and logins are sessions: between them, not between their threads."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.setsid()
+    SHARES.enter(f"user-{uid}.service", SHARES.daemon if uid == DAEMON_UID else USUAL)
     if IS_ROOT:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (ATTACKER_FDS, ATTACKER_FDS))
