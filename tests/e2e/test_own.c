@@ -218,6 +218,23 @@ static void test_slow_start(void **state)
 	end();
 }
 
+/* A restart is answered when the old process has ended. */
+static void test_restarted(void **state)
+{
+	int rc;
+	begin(NULL);
+	struct inferd_binding *own = bind_own(d, e2e_program_triple);
+	for (int i = 0; i < 20; i++) {
+		assert_true(e2e_infer_until_served(own, 2, &rc) == 6 && rc == 0);
+		pid_t pid = process();
+		assert_int_not_equal(pid, 0);
+		assert_int_equal(e2e_restart_backend(&e, "programs"), INF_OK);
+		assert_int_equal(kill(pid, 0), -1);
+		assert_int_equal(errno, ESRCH);
+	}
+	end();
+}
+
 /* Whether a thread of @pid has a lower priority than this process. */
 static bool has_low_priority(pid_t pid)
 {
@@ -513,6 +530,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_state),
 		cmocka_unit_test(test_killed),
 		cmocka_unit_test(test_slow_start),
+		cmocka_unit_test(test_restarted),
 		cmocka_unit_test(test_low_priority),
 		cmocka_unit_test(test_long_instruction),
 		cmocka_unit_test(test_endless),

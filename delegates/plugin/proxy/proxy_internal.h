@@ -255,6 +255,7 @@ struct et_plugin_start *et_plugin_make_start(const struct et_backend *backend, u
 /* Functions of struct et_delegate_ops. */
 enum et_status et_plugin_health(struct et_backend *backend, struct et_diag *diag);
 enum et_status et_plugin_restart(struct et_backend *backend, struct et_diag *diag);
+void et_plugin_await_restart(struct et_backend *backend);
 /* Start a host if there is none. *ret_generation names the host. Answers: ET_E_BACKEND_CRASHED (failed, in a pause
  * after crashes, or can't be started), ET_E_OUT_OF_RESOURCES (too many tenants' processes). */
 enum et_status et_plugin_ensure_host(struct et_backend *backend, uint64_t *ret_generation, struct et_diag *diag);
@@ -288,6 +289,7 @@ uint64_t et_plugin_idle_end_ns(const struct et_backend *backend);
 enum et_status et_plugin_tenant_starts(struct et_backend *backend, struct et_diag *diag);
 void et_plugin_tenant_ended(struct et_backend *backend);
 void et_plugin_tenants_restart(struct et_backend *parent, struct et_diag *diag);
+void et_plugin_tenants_await_restart(struct et_backend *parent);
 /* et_plugin_end_stuck for each tenant. */
 uint32_t et_plugin_tenants_end_stuck(struct et_backend *parent, uint64_t before_ns);
 void et_plugin_tenants_begin_ending(struct et_backend *parent);
