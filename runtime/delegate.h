@@ -195,6 +195,8 @@ struct et_delegate_ops {
 	/* End what runs, forget the crashes, and begin anew with the next call. ET_E_NOT_SUPPORTED with the reason:
 	 * it can't be restarted. Any thread. May be NULL: there is nothing to restart. */
 	enum et_status (*restart)(struct et_backend *backend, struct et_diag *diag);
+	/* Wait until all that the last restart was to end has ended. Any thread. Needed with restart. */
+	void (*await_restart)(struct et_backend *backend);
 
 	/* After ET_PENDING, if completion.will_wait: wait until the completion has been called, perhaps on this
 	 * thread. A delegate in another process saves a wake-up so: the thread that needs the result receives it.

@@ -31,6 +31,8 @@ struct inf_pending {
 	struct inf_work work;
 	struct inf_refusal refusal; /* why the state could not be made */
 	struct inf_model *model;    /* a reference: the model that is described, or open.beside */
+	/* A restart: whose processes are to end. */
+	const struct et_backend_entry *backend;
 };
 
 /* A new one in the list of @session. NULL: the user's limit or the memory does not allow it, and the request was

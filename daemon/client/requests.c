@@ -155,12 +155,46 @@ static void on_unload(struct inf_session *s, const struct inf_request *r)
 		s->context->events.expect_deadline(s->context->events.self, next_ns);
 }
 
+static void await_restart(struct inf_work *work)
+{
+	const struct et_backend_entry *entry = ET_CONTAINER_OF(work, struct inf_pending, work)->backend;
+	entry->ops->await_restart(entry->backend);
+}
+
+static void restarted(struct inf_work *work)
+{
+	struct inf_pending *p = ET_CONTAINER_OF(work, struct inf_pending, work);
+	if (p->session)
+		inf_session_ok(p->session, p->id);
+	inf_pending_free(p);
+}
+
+/* What loads fail for is forgotten at once: a model that is asked for meanwhile waits for the end of the process. */
+static void restart_backend(struct inf_session *s, const struct inf_request *r, const struct et_backend_entry *found)
+{
+	struct inf_context *context = s->context;
+	struct et_diag diag = { "" };
+	struct inf_pending *p = inf_pending_new(s, r->id);
+	if (!p)
+		return;
+	if (found->ops->restart(found->backend, &diag) != ET_OK) {
+		inf_session_refuse(s, r->id, INF_FAILED_PRECONDITION, "backend '%s': %s", found->ops->name, diag.text);
+		inf_pending_free(p);
+		return;
+	}
+	et_logf(&context->log, ET_LOG_NOTICE, "backend %s is restarted, as an administrator asked", found->ops->name);
+	inf_repository_retry_backend(context->repository, found->ops->name);
+	inf_fallback_return(&context->fallback);
+	p->backend = found;
+	p->work = (struct inf_work){ .run = await_restart, .done = restarted };
+	inf_helper_post_for_user(context->helper, &p->work, found);
+}
+
 static void on_backend_restart(struct inf_session *s, const struct inf_request *r)
 {
 	struct inf_context *context = s->context;
 	const char *name = r->backend_restart.name;
 	const struct et_backend_entry *found = NULL;
-	struct et_diag diag = { "" };
 	size_t n_name = strlen(name);
 	if (!is_manager(s, r))
 		return;
@@ -181,13 +215,8 @@ static void on_backend_restart(struct inf_session *s, const struct inf_request *
 	} else if (!found->ops->restart) {
 		inf_session_refuse(s, r->id, INF_FAILED_PRECONDITION,
 			"backend '%s' is compiled in: there is nothing to restart", name);
-	} else if (found->ops->restart(found->backend, &diag) != ET_OK) {
-		inf_session_refuse(s, r->id, INF_FAILED_PRECONDITION, "backend '%s': %s", name, diag.text);
 	} else {
-		et_logf(&context->log, ET_LOG_NOTICE, "backend %s is restarted, as an administrator asked", name);
-		inf_session_ok(s, r->id);
-		inf_repository_retry_backend(context->repository, name);
-		inf_fallback_return(&context->fallback);
+		restart_backend(s, r, found);
 	}
 }
 

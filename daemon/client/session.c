@@ -365,7 +365,7 @@ static enum inf_status admit(struct inf_session *s, char *why, size_t room)
 											: INF_RESOURCE_EXHAUSTED;
 }
 
-void inf_session_accept(struct inf_context *context, uv_loop_t *loop, const struct inf_session_events *events, int fd,
+bool inf_session_accept(struct inf_context *context, uv_loop_t *loop, const struct inf_session_events *events, int fd,
 	bool is_manager)
 {
 	struct inf_session *s = calloc(1, sizeof(*s));
@@ -374,7 +374,7 @@ void inf_session_accept(struct inf_context *context, uv_loop_t *loop, const stru
 	if (!s || inf_channel_init(&s->channel, fd, INF_SESSION_MAX_WAITING, et_platform_allocator()) < 0) {
 		close(fd);
 		free(s);
-		return;
+		return false;
 	}
 	s->channel.is_wary = true;
 	int rc = inf_channel_peer(&s->channel, &peer);
@@ -386,7 +386,7 @@ void inf_session_accept(struct inf_context *context, uv_loop_t *loop, const stru
 	if (!s->user) {
 		inf_channel_deinit(&s->channel);
 		free(s);
-		return;
+		return false;
 	}
 	s->context = context;
 	s->is_manager = is_manager;
@@ -399,7 +399,7 @@ void inf_session_accept(struct inf_context *context, uv_loop_t *loop, const stru
 		inf_channel_deinit(&s->channel);
 		inf_quota_user_unref(s->user);
 		free(s);
-		return;
+		return false;
 	}
 	s->n_refs = 1; /* the poll handle's */
 	s->events = events;
@@ -416,9 +416,10 @@ void inf_session_accept(struct inf_context *context, uv_loop_t *loop, const stru
 		context->n_sessions--;
 		inf_close_socket(context, s->user, inf_channel_detach(&s->channel));
 		inf_session_unref(s);
-		return;
+		return false;
 	}
 	et_logf(&context->log, ET_LOG_DEBUG, "session %llu: pid %u, uid %u%s", (unsigned long long)s->id, s->pid,
 		(unsigned)s->user->uid, is_manager ? ", manager" : "");
 	poll_for(s, UV_READABLE);
+	return true;
 }

@@ -72,8 +72,8 @@ struct inf_session {
 	_Atomic(int) send_error; /* why a reply could not be sent, as inf_channel_send says; 0: none */
 };
 
-/* A client has connected. @fd is consumed in any case. @events must outlive the session. */
-void inf_session_accept(struct inf_context *context, uv_loop_t *loop, const struct inf_session_events *events, int fd,
+/* A client has connected. @fd is consumed in any case. @events must outlive the session. False: it was turned away. */
+bool inf_session_accept(struct inf_context *context, uv_loop_t *loop, const struct inf_session_events *events, int fd,
 	bool is_manager);
 /* End it: close the socket, give back what the client held. Twice is fine. @why is for the log. */
 void inf_session_close(struct inf_session *session, const char *why);

@@ -8,7 +8,11 @@
  *
  * The limits on what all users together hold (quota.c) leave descriptors for managers. The daemon itself may need those
  * for models, or the limit of the process may have been lowered. So a few spare descriptors are open, and are closed
- * when a manager can't be accepted otherwise. Users wait in the backlog meanwhile. */
+ * when a manager can't be accepted otherwise. Users wait in the backlog meanwhile.
+ *
+ * A client that is turned away can connect again at once, and 50,000 times a second cost the loop most of a core. So a
+ * listener that turned many away in a row rests for REST_TIMES as long as that took: the loop spends at most a quarter
+ * of its time on it, and who is served already keeps the rest. New clients wait in the backlog for that moment. */
 #include "daemon/loop/listener.h"
 
 #include "daemon/client/quota.h"
@@ -17,6 +21,7 @@
 #include "ipc/channel.h"
 #include "ipc/presence.h"
 #include "runtime/base/checked.h"
+#include "runtime/platform/platform.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -27,6 +32,8 @@
 #include <sys/un.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
+
+enum { MAX_AT_ONCE = 32, MANY = MAX_AT_ONCE / 2, REST_TIMES = 3 };
 
 static void open_spares(struct inf_listeners *listeners)
 {
@@ -49,10 +56,29 @@ static struct inf_quota_total *total_of(const struct inf_listener *l)
 	return l->is_manager ? &l->context->quota->all_managers : &l->context->quota->all_users;
 }
 
-static void on_poll(uv_poll_t *handle, int status, int events)
+static void on_poll(uv_poll_t *handle, int status, int events);
+
+static void on_rested(uv_timer_t *handle)
 {
-	struct inf_listener *l = ET_CONTAINER_OF(handle, struct inf_listener, poll);
-	for (int i = 0; i < 32; i++) {
+	struct inf_listener *l = ET_CONTAINER_OF(handle, struct inf_listener, rest);
+	l->is_resting = false;
+	if (!l->is_paused && uv_poll_start(&l->poll, UV_READABLE, on_poll) < 0)
+		l->is_paused = true; /* inf_listeners_resume tries again */
+}
+
+static void rest(struct inf_listener *l, uint64_t busy_ns)
+{
+	if (uv_timer_start(&l->rest, on_rested, REST_TIMES * busy_ns / 1000000 + 1, 0) < 0)
+		return;
+	uv_poll_stop(&l->poll);
+	l->is_resting = true;
+}
+
+/* How many were turned away. */
+static int accept_some(struct inf_listener *l, uv_loop_t *loop)
+{
+	int n_turned_away = 0;
+	for (int i = 0; i < MAX_AT_ONCE; i++) {
 		int fd = inf_channel_accept(l->fd);
 		if (fd == -ECONNABORTED || fd == -EINTR)
 			continue;
@@ -71,15 +97,24 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 				et_logf(&l->context->log, ET_LOG_WARNING, "can't accept a client, waiting a moment: %s",
 					strerror(-fd));
 			}
-			return;
+			break;
 		}
-		inf_session_accept(l->context, handle->loop, &inf_session_requests, fd, l->is_manager);
+		n_turned_away += !inf_session_accept(l->context, loop, &inf_session_requests, fd, l->is_manager);
 		if (inf_quota_is_overdrawn(total_of(l))) {
 			uv_poll_stop(&l->poll);
 			l->is_paused = true;
-			return;
+			break;
 		}
 	}
+	return n_turned_away;
+}
+
+static void on_poll(uv_poll_t *handle, int status, int events)
+{
+	struct inf_listener *l = ET_CONTAINER_OF(handle, struct inf_listener, poll);
+	uint64_t began_ns = et_platform_now_ns(NULL);
+	if (accept_some(l, handle->loop) >= MANY)
+		rest(l, et_platform_now_ns(NULL) - began_ns);
 }
 
 /* Tell clients that lost their connection that a daemon serves @fd again. Without it they find out by connecting. */
@@ -109,6 +144,7 @@ static int add(struct inf_listeners *listeners, struct inf_context *context, uv_
 		close(fd);
 		return rc;
 	}
+	uv_timer_init(loop, &l->rest); /* never fails */
 	l->context = context;
 	l->all = listeners;
 	l->fd = fd;
@@ -176,7 +212,9 @@ void inf_listeners_resume(struct inf_listeners *listeners)
 			continue;
 		if (l->is_manager && !atomic_load(&total_of(l)->used[INF_QUOTA_FDS]))
 			open_spares(listeners);
-		if (l->is_open && l->is_paused && uv_poll_start(&l->poll, UV_READABLE, on_poll) == 0)
+		if (l->is_open && l->is_paused && l->is_resting)
+			l->is_paused = false; /* on_rested starts it */
+		else if (l->is_open && l->is_paused && uv_poll_start(&l->poll, UV_READABLE, on_poll) == 0)
 			l->is_paused = false;
 	}
 }
@@ -225,6 +263,7 @@ void inf_listeners_close(struct inf_listeners *listeners)
 		l->is_open = false;
 		uv_poll_stop(&l->poll);
 		uv_close((uv_handle_t *)&l->poll, NULL);
+		uv_close((uv_handle_t *)&l->rest, NULL);
 		if (l->path[0]) {
 			unlink(l->path);
 			close_socket(listeners, l->context, l->fd);

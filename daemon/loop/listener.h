@@ -21,10 +21,11 @@ struct inf_listeners;
 
 struct inf_listener {
 	uv_poll_t poll;
+	uv_timer_t rest; /* runs while is_resting */
 	struct inf_context *context;
 	struct inf_listeners *all;
 	int fd;
-	bool is_manager, is_open, is_paused;
+	bool is_manager, is_open, is_paused, is_resting;
 	char path[INF_CONFIG_PATH_MAX]; /* removed when it is closed; empty: systemd's socket */
 };
 

@@ -10,6 +10,7 @@
  * waits for that. Which variant is loaded is chosen by open.c; it also hears of the end, through the model's event. */
 #include "daemon/model/repository_internal.h"
 #include "daemon/base/text.h"
+#include "delegates/plugin/proxy/plugin.h"
 #include "runtime/platform/platform.h"
 
 #include <stdlib.h>
@@ -29,6 +30,14 @@ struct load {
 	uint64_t process_memory;                 /* see struct inf_open */
 };
 
+/* Whether no open waits for the load any more. An is_in_vain of et_plugin_make_for. */
+static bool is_in_vain(void *arg)
+{
+	const struct load *load = arg;
+	return atomic_load_explicit(&load->model->is_abandoned, memory_order_relaxed) ||
+	       atomic_load_explicit(&load->repository->is_closing, memory_order_relaxed);
+}
+
 static void load_run(struct inf_work *work)
 {
 	struct load *load = ET_CONTAINER_OF(work, struct load, work);
@@ -37,8 +46,10 @@ static void load_run(struct inf_work *work)
 	if (load->model->is_uploaded)
 		inf_client_program_limit(load->repository->o.registry, load->model->tenant, load->process_memory);
 	et_platform_limit_heap(load->max_bytes);
+	et_plugin_make_for(is_in_vain, load);
 	load->status = et_plan_new(&load->plan, load->program, load->model->method, load->repository->o.registry,
 		&options, inf_queues_n_plan_workers(load->repository->o.queues), et_platform_allocator(), &load->diag);
+	et_plugin_make_for(NULL, NULL);
 	if (et_platform_limit_heap(UINT64_MAX) && load->status != ET_OK) {
 		load->diag.text[0] = '\0';
 		load->status = et_fail(&load->diag, ET_E_OUT_OF_RESOURCES,

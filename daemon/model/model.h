@@ -95,6 +95,7 @@ struct inf_model {
 	struct inf_data_ids data;
 	struct inf_conf_ids conf_ids; /* of `conf` */
 	bool is_uploaded;             /* a client's own program */
+	_Atomic(bool) is_abandoned;   /* LOADING, and no open waits for it any more */
 	bool is_quiet;                /* what becomes of it is not logged: its user has caused many such lines */
 	uint64_t tenant;              /* the user who uploaded it, see et_source */
 	/* FAILING, FAILED: why. */

@@ -22,6 +22,7 @@
  * program that harms its backend harms that user's process of the backend. */
 #include "daemon/model/repository_internal.h"
 #include "daemon/base/text.h"
+#include "delegates/plugin/proxy/plugin.h"
 #include "ipc/channel.h"
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
@@ -280,6 +281,7 @@ static void choose(struct inf_open_state *state)
 		if (inf_model_is_loading(s)) {
 			s->scan = s->scan > state->scan ? s->scan : state->scan;
 			state->awaiting = inf_model_ref(s);
+			atomic_store_explicit(&s->is_abandoned, false, memory_order_relaxed);
 			return;
 		}
 		grant(state, v, s);
@@ -385,7 +387,9 @@ static void scan_run(struct inf_work *work)
 	if (!state->is_uploaded)
 		find_variants(state);
 	et_platform_limit_heap(state->max_bytes);
+	et_plugin_make_for(is_in_vain, state);
 	inf_variants_inspect(&state->variants, &options);
+	et_plugin_make_for(NULL, NULL);
 	et_platform_limit_heap(UINT64_MAX);
 	inf_open_close_files(state);
 }

@@ -31,10 +31,24 @@ void inf_open_drop_variants(struct inf_open_state *state)
 	inf_variants_deinit(&state->variants);
 }
 
+/* @state waits no more for the model that it did. */
+static void stop_awaiting(struct inf_open_state *state)
+{
+	struct inf_repository *r = state->repository;
+	struct inf_model *model = state->awaiting;
+	bool is_awaited = false;
+	state->awaiting = NULL;
+	for (struct et_list_node *node = r->opens.next; node != &r->opens; node = node->next)
+		is_awaited |= ET_CONTAINER_OF(node, struct inf_open_state, node)->awaiting == model;
+	if (model && !is_awaited)
+		atomic_store_explicit(&model->is_abandoned, true, memory_order_relaxed);
+	inf_model_unref(model);
+}
+
 static void free_state(struct inf_open_state *state)
 {
 	et_list_remove(&state->node);
-	inf_model_unref(state->awaiting);
+	stop_awaiting(state);
 	inf_open_drop_variants(state);
 	inf_open_close_files(state);
 	free(state);

@@ -177,7 +177,7 @@ class Neighbours:
                 return self.setup.remote(d, "model", requests=n)
 
         ways = {"daemon": daemon, "in process": lambda: self.setup.local(program, threads=self.setup.cores, requests=n)}
-        if self.peer and name == PEER_OF:
+        if self.peer and name.endswith(PEER_OF):
             ways["ONNX Runtime"] = lambda: self.peer.measure(n)
         return ways
 

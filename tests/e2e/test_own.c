@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -215,6 +216,61 @@ static void test_slow_start(void **state)
 	assert_true(fd >= 0);
 	close(fd);
 	assert_true(e2e_infer_until_served(own, 3, &rc) == 9 && rc == 0);
+	end();
+}
+
+/* A client ends while the process for its program does not come to an end with what it makes. The process is ended,
+ * long before load_timeout, and that is no crash: the next program is served at once. */
+static void test_abandoned(void **state)
+{
+	char config[256], host[128], path[128];
+	struct inf_request ask = { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "own", "", "", "", true } };
+	size_t n_bytes;
+	uint8_t *bytes = e2e_program_triple(&n_bytes);
+	int rc, own = memfd_create("own", MFD_CLOEXEC);
+	assert_true(own >= 0 && write(own, bytes, n_bytes) == (ssize_t)n_bytes);
+	e2e_init(&e);
+	make_slow_host(host, sizeof(host));
+	snprintf(config, sizeof(config), "program_host = %s\n", host);
+	e2e_start(&e, config);
+	d = e2e_connect(&e);
+	snprintf(path, sizeof(path), "%s/hold", e.dir);
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	close(fd);
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+	e2e_raw_send(raw, &ask, own);
+	pid_t pid;
+	do
+		pid = process();
+	while (!pid);
+	struct pollfd ended = { .fd = pidfd_open(pid, 0), .events = POLLIN };
+	assert_true(ended.fd >= 0);
+	e2e_raw_free(raw);
+	assert_int_equal(poll(&ended, 1, 60 * 1000), 1);
+	close(ended.fd);
+	assert_int_equal(unlink(path), 0);
+	struct inferd_binding *b = bind_own(d, e2e_program_triple);
+	assert_true(e2e_infer(b, 2, &rc) == 6 && rc == 0);
+	close(own);
+	free(bytes);
+	end();
+}
+
+/* A restart is answered when the old process has ended. */
+static void test_restarted(void **state)
+{
+	int rc;
+	begin(NULL);
+	struct inferd_binding *own = bind_own(d, e2e_program_triple);
+	for (int i = 0; i < 20; i++) {
+		assert_true(e2e_infer_until_served(own, 2, &rc) == 6 && rc == 0);
+		pid_t pid = process();
+		assert_int_not_equal(pid, 0);
+		assert_int_equal(e2e_restart_backend(&e, "programs"), INF_OK);
+		assert_int_equal(kill(pid, 0), -1);
+		assert_int_equal(errno, ESRCH);
+	}
 	end();
 }
 
@@ -513,6 +569,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_state),
 		cmocka_unit_test(test_killed),
 		cmocka_unit_test(test_slow_start),
+		cmocka_unit_test(test_abandoned),
+		cmocka_unit_test(test_restarted),
 		cmocka_unit_test(test_low_priority),
 		cmocka_unit_test(test_long_instruction),
 		cmocka_unit_test(test_endless),

@@ -25,6 +25,7 @@ import traceback
 import wire
 from log import Log
 from measures import hosts_of, read_text, resident
+from shares import USUAL, Shares
 
 DAEMON_UID, VICTIM_UID, ATTACKER_UID = 64501, 64502, 64510  # further attackers count up
 
@@ -41,7 +42,9 @@ def others_reach(path):
 # Whether users can be made up: without root, or in a checkout that only root can enter, all are one.
 IS_ROOT = os.geteuid() == 0 and others_reach(os.path.abspath(__file__))
 LIBC = ctypes.CDLL(None, use_errno=True)
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
+SHARES = Shares(IS_ROOT)
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 1, 4, 8, 47, 2
+RLIMIT_NICE, CAP_SYS_NICE, CAPABILITY_VERSION_3 = 13, 23, 0x20080522
 ATTACKER_BYTES = 3 << 30  # address space of an attacking process
 ATTACKER_FDS = 20000
 # What a run may be answered that is well-formed, whatever its program and its tensors hold. BUSY: the one before was given
@@ -62,21 +65,43 @@ def until(holds, timeout_s=wire.PATIENCE_S, period_s=0.02):
         select.select([], [], [], period_s)
 
 
+def set_limit_nice():
+    """As LimitNICE=+0 of the unit: a thread may have its priority back. False: root may not raise limits here."""
+    try:
+        resource.setrlimit(RLIMIT_NICE, (20, 20))
+        return True
+    except (ValueError, PermissionError):
+        return False
+
+
+def take_sys_nice():
+    """The same by a capability that the process has kept, and no other; it stays over exec."""
+    bit = 1 << CAP_SYS_NICE
+    LIBC.capset((ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)(bit, bit, bit, 0, 0, 0))
+    LIBC.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_SYS_NICE, 0, 0)
+
+
 def become(uid):
     """In a child: be that user, with bounds, and end with the parent. The processor is divided as on a gateway, where
-    services and logins are sessions or have cgroups of their own: between them, not between their threads."""
+    services have cgroups and logins are sessions: between them, not between their threads."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.setsid()
+    SHARES.enter(f"user-{uid}.service", SHARES.daemon if uid == DAEMON_UID else USUAL)
     if IS_ROOT:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (ATTACKER_FDS, ATTACKER_FDS))
         except (ValueError, PermissionError):  # a container's limit stays
             pass
+        keeps_nice = uid == DAEMON_UID and not set_limit_nice()
+        if keeps_nice:
+            LIBC.prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0)
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # forgotten when the user changes,
         LIBC.prctl(PR_SET_DUMPABLE, 1)                # and so is that /proc/self is one's own
+        if keeps_nice:
+            take_sys_nice()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

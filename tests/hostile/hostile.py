@@ -37,7 +37,7 @@ import attack_messages
 import attack_programs
 import page
 import wire
-from daemon import ATTACKER_UID, INDICES, IS_ROOT, VICTIM_UID, Bound, Daemon, Victim, in_child, until, wait_for, wrapped
+from daemon import ATTACKER_UID, INDICES, IS_ROOT, SHARES, VICTIM_UID, Bound, Daemon, Victim, in_child, until, wait_for, wrapped
 from log import found_in
 from measures import Measures
 
@@ -77,6 +77,7 @@ weight = 4
 class Suite:
     def __init__(self, options):
         self.options = options
+        self.shares = str(SHARES)
         self.failures = []
         self.phases = []  # (name, begin, end, what was done)
         self.notes = {}  # what attacks told besides: text to the most of it
@@ -391,6 +392,7 @@ def main():
     wrap_hosts(options)
     if not IS_ROOT:
         print("hostile: not root, or others may not enter this checkout: the daemon, the victim and the attackers are one user, and share its limits")
+    print(f"hostile: {SHARES}")
     if not options.large:
         print("hostile: NOT TRIED: programs that need more memory or time than their user may have (--large, HOSTILE_LARGE=1)")
     print(f"hostile: seed {options.seed}, {options.seconds:.0f} s, {len(options.seeds)} programs", flush=True)
@@ -405,6 +407,8 @@ def main():
         suite.alone(options.seconds * (1 - share if is_beside else 1))
     if options.page and suite.rows:
         page.write(options.page, suite)
+    if not until(SHARES.remove, 10):
+        suite.fail("left over", f"a process in {SHARES.folder}")
     for where, what in suite.failures:
         print(f"FAILED: {where}: {what}")
     print(f"hostile: {len(suite.failures)} failures")

@@ -110,6 +110,7 @@ def write(folder, suite):
         peak, of_hosts = suite.daemon.peaks()
         f.write(f"tests/hostile: {total / 60:.1f} minutes, seed {suite.options.seed}, {platform.machine()}, "
                 f"{os.cpu_count()} processors, Linux {platform.release()}\n"
+                f"{suite.shares}\n"
                 f"memory at most: {peak >> 20} MB in the daemon, {of_hosts >> 20} MB in processes for programs together\n\n"
                 f"{table(suite.rows)}\n\n{told(suite.notes)}\n\n")
         for name, _, _, done in suite.phases:

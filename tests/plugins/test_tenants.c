@@ -223,6 +223,49 @@ static void test_crashes(void **state)
 	close_plugin(&p);
 }
 
+static pid_t stopped;
+static uint32_t n_asked;
+
+static bool is_in_vain(void *arg)
+{
+	return true;
+}
+
+/* For so long that the process would be ended if that were wanted no more, then it goes on. */
+static bool is_in_vain_at_first(void *arg)
+{
+	if (++n_asked == 30)
+		kill(stopped, SIGCONT);
+	return n_asked == 1;
+}
+
+/* A process that does not come to an end with what nobody waits for any more is ended, which is no crash. It is not if
+ * somebody waits again. */
+static void test_in_vain(void **state)
+{
+	struct plugin p = { .config.load_timeout_ns = 3600 * 1000 * MS };
+	struct part first, second, third;
+	open_plugin(&p);
+	assert_int_equal(make_ready(&first, &p, "scale", ANNA), ET_OK);
+	stopped = tenant_state(&p, ANNA).pid;
+	assert_int_equal(kill(stopped, SIGSTOP), 0);
+	n_asked = 0;
+	et_plugin_make_for(is_in_vain_at_first, NULL);
+	assert_int_equal(make_ready(&second, &p, "scale", ANNA), ET_OK);
+	assert_int_equal(tenant_state(&p, ANNA).pid, stopped);
+	release(&second);
+	assert_int_equal(kill(stopped, SIGSTOP), 0);
+	et_plugin_make_for(is_in_vain, NULL);
+	assert_int_equal(make_ready(&second, &p, "scale", ANNA), ET_E_BACKEND_CRASHED);
+	et_plugin_make_for(NULL, NULL);
+	assert_int_equal(make_ready(&third, &p, "scale", ANNA), ET_OK);
+	assert_int_not_equal(tenant_state(&p, ANNA).pid, stopped);
+	assert_int_equal(tenant_state(&p, ANNA).n_crashes, 0);
+	release(&third);
+	release(&first);
+	close_plugin(&p);
+}
+
 /* Too many crashes cost a pause, also if the tenant goes and comes back; a restart on request ends the pause. */
 static void test_pause(void **state)
 {
@@ -519,6 +562,7 @@ int main(void)
 	}
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_crashes),
+		cmocka_unit_test(test_in_vain),
 		cmocka_unit_test(test_pause),
 		cmocka_unit_test(test_idle),
 		cmocka_unit_test(test_too_many),

@@ -220,13 +220,23 @@ enum et_status et_plugin_restart(struct et_backend *b, struct et_diag *diag)
 		et_plugin_tenants_restart(b, diag);
 	pthread_mutex_lock(&b->lock);
 	et_plugin_restart_init(&b->restart, b->config.max_crashes, b->config.crash_window_ns, b->parent != NULL);
+	b->is_restarting = b->process.is_running;
 	if (b->process.is_running && !b->is_ending) {
-		b->is_restarting = true;
 		b->kill_reason = "was restarted on request";
 		et_plugin_wake_watcher(b);
 	}
 	pthread_mutex_unlock(&b->lock);
 	return ET_OK;
+}
+
+void et_plugin_await_restart(struct et_backend *b)
+{
+	if (!b->parent)
+		et_plugin_tenants_await_restart(b);
+	pthread_mutex_lock(&b->lock);
+	while (b->is_restarting)
+		pthread_cond_wait(&b->changed, &b->lock);
+	pthread_mutex_unlock(&b->lock);
 }
 
 uint32_t et_plugin_end_stuck(struct et_backend *b, uint64_t before_ns)

@@ -32,6 +32,11 @@
 enum { MAX_BACKLOG = 1 << 16 };
 
 const char et_plugin_not_reading[] = "does not read what is sent to it";
+const char et_plugin_in_vain[] = "was making a program that no client waits for any more";
+
+/* Of this thread: et_plugin_make_for. */
+static _Thread_local bool (*is_in_vain)(void *arg);
+static _Thread_local void *in_vain_arg;
 
 void et_plugin_wake_watcher(struct et_backend *b)
 {
@@ -486,6 +491,42 @@ void et_plugin_wait(struct et_backend *b, struct et_instance *instance, uint64_t
 	pthread_mutex_unlock(&b->lock);
 }
 
+void et_plugin_make_for(bool (*tells)(void *arg), void *arg)
+{
+	is_in_vain = tells;
+	in_vain_arg = arg;
+}
+
+/* Called under the lock: @call may take until @deadline_ns, but only a while longer if nobody waits for it, which was
+ * noticed at *noticed_ns (0: it was not). */
+static void set_deadline(struct et_backend *b, struct et_plugin_call *call, uint64_t deadline_ns, uint64_t *noticed_ns)
+{
+	call->is_in_vain = is_in_vain(in_vain_arg);
+	if (!call->is_in_vain)
+		*noticed_ns = 0;
+	else if (!*noticed_ns)
+		*noticed_ns = et_platform_now_ns(NULL);
+	call->deadline_ns = deadline_ns;
+	if (call->is_in_vain && *noticed_ns + ET_PLUGIN_IN_VAIN_NS < deadline_ns)
+		call->deadline_ns = *noticed_ns + ET_PLUGIN_IN_VAIN_NS;
+	if (call->deadline_ns < b->sleep_until_ns)
+		et_plugin_wake_watcher(b);
+}
+
+/* Called under the lock: wait for @call as long as anybody waits for what it makes. Of the process of a tenant, since
+ * others use the other ones. */
+static void wait_while_wanted(struct et_backend *b, struct et_plugin_call *call)
+{
+	const uint64_t deadline_ns = call->deadline_ns;
+	uint64_t noticed_ns = 0;
+	while (is_in_vain && b->parent && !call->is_done) {
+		wait_for(b, call, from_now(SECOND / 10));
+		if (!call->is_done)
+			set_deadline(b, call, deadline_ns, &noticed_ns);
+	}
+	wait_for(b, call, 0);
+}
+
 static enum et_status ask(struct et_backend *b, uint64_t generation, void *packet, int fd, void *answer,
 	size_t n_answer, const struct et_program *program, const struct et_client_files *files, struct et_diag *diag)
 {
@@ -500,7 +541,7 @@ static enum et_status ask(struct et_backend *b, uint64_t generation, void *packe
 	if (is_there(b, generation)) {
 		call.deadline_ns = from_now(DEFAULT(b->config.load_timeout_ns, 120 * SECOND));
 		send_call(b, &call, packet, fd);
-		wait_for(b, &call, 0);
+		wait_while_wanted(b, &call);
 		while (b->answering == &call) /* the host asked for named data and answered without waiting for it */
 			pthread_cond_wait(&b->changed, &b->lock);
 		status = call.status ? gone(b, diag) : ET_OK;

@@ -81,6 +81,13 @@ enum { ET_PLUGIN_MAX_DESCRIPTION = 1 << 20 };
 enum et_status et_plugin_describe(struct et_backend *backend, uint64_t tenant, const struct et_plugin_room *memory,
 	const struct et_client_files *files, uint8_t *room, size_t *ret_n_bytes, struct et_diag *diag);
 
+#define ET_PLUGIN_IN_VAIN_NS UINT64_C(2000000000)
+/* What this thread makes with the processes of tenants from now on is made for somebody who may go: @is_in_vain(@arg)
+ * tells whether nobody waits for it any more, and is asked several times a second, on this thread. A process that is
+ * not done ET_PLUGIN_IN_VAIN_NS later is ended, and the call answers ET_E_BACKEND_CRASHED; that is no crash of the
+ * plug-in's. @is_in_vain NULL: it is wanted in any case. @arg stays the caller's. Any thread. */
+void et_plugin_make_for(bool (*is_in_vain)(void *arg), void *arg);
+
 /* Limit the private memory of @tenant's process to @n_bytes from now on (0: any amount). Nothing happens if there is
  * none. Any thread. */
 void et_plugin_limit_tenant(struct et_backend *backend, uint64_t tenant, uint64_t n_bytes);

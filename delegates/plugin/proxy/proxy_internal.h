@@ -72,6 +72,7 @@ struct et_plugin_call {
 	struct et_instance *run; /* the instance whose run this is; NULL: another call, whose answer goes to @answer */
 	bool is_attended;        /* its sender waits for it (et_plugin_wait), and receives meanwhile */
 	bool is_hurried;         /* it was cancelled, and its deadline is that of the cancel */
+	bool is_in_vain;         /* nobody waits for what it makes, and its deadline is that of ET_PLUGIN_IN_VAIN_NS */
 	bool gives_way;          /* the process has a low priority as long as this run does not return */
 	bool is_done;            /* attended: the answer is there, and no other thread touches the call any more */
 	enum et_status status;
@@ -187,6 +188,7 @@ void et_plugin_tell(struct et_backend *backend, uint64_t generation, struct et_p
 bool et_plugin_has_backlog(const struct et_backend *backend);
 void et_plugin_send_backlog(struct et_backend *backend);
 extern const char et_plugin_not_reading[]; /* the kill_reason when the socket stays full */
+extern const char et_plugin_in_vain[];     /* why a process is ended whose call is_in_vain */
 /* Start the run of @instance, now or when fewer than max_in_flight are running. ET_PENDING, or ET_E_BACKEND_CRASHED.
  * @is_attended: the caller calls et_plugin_wait next. */
 enum et_status et_plugin_start_run(struct et_backend *backend, uint64_t generation, struct et_instance *instance,
@@ -255,6 +257,7 @@ struct et_plugin_start *et_plugin_make_start(const struct et_backend *backend, u
 /* Functions of struct et_delegate_ops. */
 enum et_status et_plugin_health(struct et_backend *backend, struct et_diag *diag);
 enum et_status et_plugin_restart(struct et_backend *backend, struct et_diag *diag);
+void et_plugin_await_restart(struct et_backend *backend);
 /* Start a host if there is none. *ret_generation names the host. Answers: ET_E_BACKEND_CRASHED (failed, in a pause
  * after crashes, or can't be started), ET_E_OUT_OF_RESOURCES (too many tenants' processes). */
 enum et_status et_plugin_ensure_host(struct et_backend *backend, uint64_t *ret_generation, struct et_diag *diag);
@@ -288,6 +291,7 @@ uint64_t et_plugin_idle_end_ns(const struct et_backend *backend);
 enum et_status et_plugin_tenant_starts(struct et_backend *backend, struct et_diag *diag);
 void et_plugin_tenant_ended(struct et_backend *backend);
 void et_plugin_tenants_restart(struct et_backend *parent, struct et_diag *diag);
+void et_plugin_tenants_await_restart(struct et_backend *parent);
 /* et_plugin_end_stuck for each tenant. */
 uint32_t et_plugin_tenants_end_stuck(struct et_backend *parent, uint64_t before_ns);
 void et_plugin_tenants_begin_ending(struct et_backend *parent);

@@ -28,12 +28,20 @@ static void set_revived(struct et_backend *b, enum et_status status, const struc
 	pthread_mutex_unlock(&b->lock);
 }
 
+/* Whether only the reviver holds the model. An is_in_vain of et_plugin_make_for. */
+static bool is_in_vain(void *arg)
+{
+	const struct et_model *model = arg;
+	return atomic_load_explicit(&model->n_refs, memory_order_relaxed) == 1;
+}
+
 static void *revive(void *arg)
 {
 	struct et_model *model = arg;
 	struct et_program *program = model->reviving;
 	struct et_diag diag = { "" };
 	uint64_t generation, id;
+	et_plugin_make_for(is_in_vain, model);
 	enum et_status status = et_plugin_ensure_host(model->backend, &generation, &diag);
 	if (!status)
 		status = et_plugin_load(model, generation, &id, &diag);

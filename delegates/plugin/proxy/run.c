@@ -725,4 +725,5 @@ const struct et_delegate_ops et_plugin_ops = {
 	.probe = et_plugin_probe_payload,
 	.health = et_plugin_health,
 	.restart = et_plugin_restart,
+	.await_restart = et_plugin_await_restart,
 };

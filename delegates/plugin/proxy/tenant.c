@@ -182,6 +182,34 @@ void et_plugin_tenants_restart(struct et_backend *parent, struct et_diag *diag)
 	pthread_mutex_unlock(&parent->tenants_lock);
 }
 
+/* Hold a tenant whose process is to end for a restart; NULL: there is none. */
+static struct et_backend *hold_restarting(struct et_backend *parent)
+{
+	struct et_backend *found = NULL;
+	struct et_list_node *node, *after;
+	pthread_mutex_lock(&parent->tenants_lock);
+	ET_LIST_FOR_EACH(node, after, &parent->tenants) {
+		struct et_backend *b = ET_CONTAINER_OF(node, struct et_backend, tenant_node);
+		pthread_mutex_lock(&b->lock);
+		if (!found && b->is_restarting) {
+			found = b;
+			b->n_users++;
+		}
+		pthread_mutex_unlock(&b->lock);
+	}
+	pthread_mutex_unlock(&parent->tenants_lock);
+	return found;
+}
+
+void et_plugin_tenants_await_restart(struct et_backend *parent)
+{
+	struct et_backend *b;
+	while ((b = hold_restarting(parent)) != NULL) {
+		et_plugin_await_restart(b);
+		et_plugin_tenant_put(b);
+	}
+}
+
 uint32_t et_plugin_tenants_end_stuck(struct et_backend *parent, uint64_t before_ns)
 {
 	struct et_list_node *node, *after;

@@ -168,7 +168,8 @@ static void end_host(struct et_backend *b, const char *why)
 		; /* the host's last lines, as many as can be logged in a second */
 	pthread_mutex_lock(&b->lock);
 	b->process.output = -1;
-	bool is_closing = b->is_closing, is_asked = b->is_restarting || b->is_retiring, is_retiring = b->is_retiring;
+	bool is_closing = b->is_closing, is_retiring = b->is_retiring;
+	bool is_asked = b->is_restarting || b->is_retiring || why == et_plugin_in_vain;
 	b->is_ending = true;
 	shutdown(b->process.calls, SHUT_RDWR); /* so that a receiving thread returns */
 	while (b->is_receiving)
@@ -234,7 +235,9 @@ static int time_left_ms(struct et_backend *b, const char **ret_why)
 		if (call->deadline_ns >= next_ns)
 			continue;
 		next_ns = call->deadline_ns;
-		why = call->is_hurried ? "did not end a cancelled run in time" : "did not answer in time";
+		why = call->is_hurried   ? "did not end a cancelled run in time"
+		      : call->is_in_vain ? et_plugin_in_vain
+					 : "did not answer in time";
 	}
 	if (et_plugin_has_backlog(b) && b->must_read_by_ns < next_ns) {
 		next_ns = b->must_read_by_ns;
