@@ -22,15 +22,22 @@
 
 /* The client has closed its end. libmicrohttpd may not notice it if data came along with it, so what is still to come
  * has little time left. */
+static void end_soon(struct http_connection *c)
+{
+	uint64_t soon_ns = http_now_ns() + SOON_NS;
+	bool is_receiving = c->activity == HTTP_IDLE || c->activity == HTTP_RECEIVING;
+	if (c->is_half_closed && is_receiving && c->deadline_ns > soon_ns)
+		c->deadline_ns = c->server->sweep_ns = soon_ns;
+}
+
 static void on_hang_up(struct http_source *source, uint32_t events)
 {
 	struct http_connection *c = ET_CONTAINER_OF(source, struct http_connection, source);
-	uint64_t soon_ns = http_now_ns() + SOON_NS;
 	http_server_unwatch(c->server, source);
+	c->is_half_closed = true;
 	if (c->activity == HTTP_WAITING && c->request)
 		http_request_hang_up(c->request);
-	else if (c->activity != HTTP_SENDING && c->deadline_ns > soon_ns)
-		c->deadline_ns = c->server->sweep_ns = soon_ns;
+	end_soon(c);
 }
 
 static void watch(struct http_connection *c)
@@ -120,6 +127,7 @@ void http_connection_set(struct http_connection *c, enum http_activity activity)
 	c->deadline_ns = http_now_ns() + limits[activity];
 	if (activity == HTTP_WAITING)
 		watch(c); /* it may have hung up already */
+	end_soon(c);
 }
 
 bool http_connection_is_welcome(const struct http_server *server, int fd)

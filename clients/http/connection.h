@@ -23,8 +23,9 @@ struct http_connection {
 	struct http_source source; /* whether the client hangs up */
 	int fd;                    /* libmicrohttpd's */
 	bool is_unix;
-	bool is_used; /* it has had a request */
-	uid_t uid;    /* is_unix */
+	bool is_used;        /* it has had a request */
+	bool is_half_closed; /* the client sends nothing more */
+	uid_t uid;           /* is_unix */
 	enum http_activity activity;
 	uint64_t deadline_ns;
 	struct http_peer *peer; /* the connection to the daemon; NULL: none yet */

@@ -270,12 +270,7 @@ static bool write_data(struct http_request *r, struct answer *a, const struct ou
 		unsigned code = http_shared_write(out->place, out->data, out->n_bytes, error, sizeof(error));
 		if (code)
 			http_request_fail(r, code, "output '%s': %s", out->info->name, error);
-		http_buffer_text(&a->head, ",\"parameters\":{\"shared_memory_region\":");
-		http_buffer_quote(&a->head, out->place->region, strlen(out->place->region));
-		http_buffer_printf(&a->head, ",\"shared_memory_byte_size\":%zu", out->n_bytes);
-		if (out->place->offset)
-			http_buffer_printf(&a->head, ",\"shared_memory_offset\":%" PRIu64, out->place->offset);
-		http_buffer_text(&a->head, "}");
+		/* no parameters: Triton's client in C++ takes any for those of binary data */
 		return code == 0;
 	}
 	if (out->is_binary) {
