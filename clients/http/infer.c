@@ -394,10 +394,32 @@ static unsigned take(void *userdata, const char *data, size_t n_bytes)
 
 /* --- the run ------------------------------------------------------------------------------------------ */
 
+/* The loop polls for the answer of a request that is likely to be quick, as libinferd does in a call that blocks. */
+static void begin_wait(struct http_infer *f)
+{
+	struct http_server *server = f->request->server;
+	f->began_ns = http_now_ns();
+	f->has_spun = inf_spin_is_due(&server->spin);
+	if (f->has_spun)
+		server->spin_end_ns = f->began_ns + server->spin.window_ns;
+}
+
+static void end_wait(struct http_infer *f, int status)
+{
+	struct http_server *server = f->request->server;
+	struct inferd_timing timing = { .run_ns = UINT32_MAX };
+	if (status == 0)
+		inferd_last_timing(f->binding->b, &timing);
+	uint64_t ns = f->has_spun ? http_now_ns() - f->began_ns : timing.queue_ns + timing.run_ns;
+	inf_spin_note(&server->spin, ns < server->spin.window_ns, f->has_spun);
+	server->spin_end_ns = 0;
+}
+
 static void on_done(struct inferd_binding *b, int status, void *userdata)
 {
 	struct http_infer *f = userdata;
 	f->is_running = false;
+	end_wait(f, status);
 	f->is_last |= -status == INFERD_STATE_LOST || -status == INFERD_UNAVAILABLE ||
 		      -status == INFERD_FAILED_PRECONDITION || -status == INFERD_DISCONNECTED;
 	if (status < 0)
@@ -420,6 +442,7 @@ static void run(struct http_infer *f)
 		return;
 	}
 	f->is_running = true;
+	begin_wait(f);
 	http_request_sleep(r);
 }
 

@@ -12,11 +12,13 @@ struct http_infer {
 	struct http_wait wait;
 	struct http_binding *binding; /* lent; NULL: not yet */
 	bool is_waiting, is_running, is_raw;
-	bool is_checked;                  /* the head was compared with the Method */
-	bool is_last;                     /* the binding's Method is not to be used again */
-	uint64_t n_head;                  /* bytes of JSON in the body; UINT64_MAX: all of it */
-	struct http_buffer text;          /* the JSON, until it is parsed */
-	struct http_buffer pending;       /* what follows the JSON, while there is no binding */
+	bool is_checked;            /* the head was compared with the Method */
+	bool is_last;               /* the binding's Method is not to be used again */
+	uint64_t n_head;            /* bytes of JSON in the body; UINT64_MAX: all of it */
+	struct http_buffer text;    /* the JSON, until it is parsed */
+	struct http_buffer pending; /* what follows the JSON, while there is no binding */
+	uint64_t began_ns;
+	bool has_spun;
 	struct http_head *head;           /* NULL: not here yet */
 	size_t input;                     /* of the head: the binary one that comes now */
 	size_t n_done;                    /* bytes of it that are here */

@@ -21,7 +21,7 @@
 #include <strings.h>
 #include <zlib.h>
 
-enum { MAX_PARTS = HTTP_MAX_TENSORS + 1 };
+enum { MAX_PARTS = HTTP_MAX_TENSORS + 1, MAX_SMALL = 16 << 10 };
 
 /* What a response holds until it is gone. */
 struct answer {
@@ -421,6 +421,28 @@ static struct MHD_Response *compressed(struct answer *a, const char *encoding)
 	return response;
 }
 
+/* A small answer is copied into one piece: libmicrohttpd sends the headers of one in several pieces on their own, which
+ * wakes the client twice. @a is consumed unless NULL is returned. */
+static struct MHD_Response *plain(struct answer *a)
+{
+	size_t n_bytes = 0, at = 0;
+	for (unsigned i = 0; i < a->n_parts; i++)
+		n_bytes += a->parts[i].iov_len;
+	char *copy = n_bytes <= MAX_SMALL ? http_alloc(n_bytes) : NULL;
+	if (!copy)
+		return MHD_create_response_from_iovec(a->parts, a->n_parts, answer_free, a);
+	for (unsigned i = 0; i < a->n_parts; i++) {
+		memcpy(copy + at, a->parts[i].iov_base, a->parts[i].iov_len);
+		at += a->parts[i].iov_len;
+	}
+	struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback(n_bytes, copy, http_free);
+	if (response)
+		answer_free(a);
+	else
+		http_free(copy);
+	return response;
+}
+
 void http_output_answer(struct http_request *r)
 {
 	struct http_infer *f = r->infer;
@@ -443,8 +465,7 @@ void http_output_answer(struct http_request *r)
 	bool is_binary = a->n_parts > 1;
 	snprintf(n_head, sizeof(n_head), "%zu", a->head.n_bytes);
 	const char *encoding = encoding_for(r);
-	struct MHD_Response *response = encoding ? compressed(a, encoding)
-						 : MHD_create_response_from_iovec(a->parts, a->n_parts, answer_free, a);
+	struct MHD_Response *response = encoding ? compressed(a, encoding) : plain(a);
 	if (!response) {
 		a->binding = NULL;
 		answer_free(a);

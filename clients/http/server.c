@@ -16,6 +16,7 @@
 #include "clients/http/peer.h"
 #include "clients/http/request.h"
 #include "clients/http/shared.h"
+#include "runtime/platform/platform.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -30,6 +31,7 @@
 
 #define SECOND   UINT64_C(1000000000)
 #define SWEEP_NS (SECOND / 2)
+#define SPIN_NS  UINT64_C(50000)
 enum { MAX_EVENTS = 64, MAX_ACCEPTS = 16, CONNECTION_MEMORY = 96 << 10, DRAIN_S = 10 };
 
 uint64_t http_now_ns(void)
@@ -183,6 +185,7 @@ int http_server_init(struct http_server *server)
 		et_list_init(lists[i]);
 	server->mhd_source.fd = server->signal_source.fd = -1;
 	http_memory_init(server->config.memory);
+	inf_spin_init(&server->spin, et_platform_n_cores() > 1 ? SPIN_NS : 0);
 	server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	int rc = server->epoll_fd < 0 ? -errno : watch_signals(server);
 	if (rc == 0)
@@ -206,7 +209,7 @@ static void sweep(struct http_server *server, uint64_t now_ns)
 static int timeout_ms(const struct http_server *server)
 {
 	uint64_t mhd_ms, now = http_now_ns(), ms = server->sweep_ns > now ? (server->sweep_ns - now) / 1000000 + 1 : 0;
-	if (server->has_resumed)
+	if (server->has_resumed || server->spin_end_ns > now)
 		return 0;
 	return (int)(MHD_get_timeout64(server->mhd, &mhd_ms) == MHD_YES && mhd_ms < ms ? mhd_ms : ms);
 }

@@ -8,6 +8,7 @@
 #define CLIENTS_HTTP_SERVER_H
 
 #include "config/http_conf.h"
+#include "ipc/spin.h"
 #include "runtime/base/list.h"
 #include "runtime/base/log.h"
 
@@ -38,9 +39,11 @@ struct http_server {
 	size_t n_listeners;
 	bool is_paused; /* listeners wait for a connection to end */
 	bool is_stopping;
-	bool has_resumed;  /* libmicrohttpd has something to do */
-	uint64_t stop_ns;  /* when a stop waits no longer */
-	uint64_t sweep_ns; /* when deadlines are looked at next */
+	bool has_resumed;     /* libmicrohttpd has something to do */
+	uint64_t stop_ns;     /* when a stop waits no longer */
+	uint64_t sweep_ns;    /* when deadlines are looked at next */
+	struct inf_spin spin; /* whether to poll for the daemon's next answer */
+	uint64_t spin_end_ns; /* until when the loop polls now; 0: it sleeps */
 	struct et_list_node connections, peers, dead_peers, asks, dead_asks;
 	unsigned n_connections, n_asks;
 };
