@@ -21,7 +21,7 @@
 #include <strings.h>
 #include <zlib.h>
 
-enum { MAX_PARTS = HTTP_MAX_TENSORS + 1, MAX_SMALL = 16 << 10 };
+enum { MAX_PARTS = HTTP_MAX_TENSORS + 1, MAX_SMALL = 16 << 10, MAX_SORTED = 256 << 10 };
 
 /* What a response holds until it is gone. */
 struct answer {
@@ -295,7 +295,13 @@ static bool write_data(struct http_request *r, struct answer *a, const struct ou
 static bool write_output(struct http_request *r, struct answer *a, struct output *out, bool is_first)
 {
 	struct http_buffer classes = { .max_bytes = (size_t)r->server->config.json_limit };
-	if (!get_value(a, out) || (out->n_classes && !classify(a, out, &classes))) {
+	if (!get_value(a, out))
+		return no_memory(r);
+	if (out->n_classes && out->n_elements > MAX_SORTED) { /* sorting holds up the loop */
+		http_request_fail(r, 400, "output '%s' is too large for classification", out->info->name);
+		return false;
+	}
+	if (out->n_classes && !classify(a, out, &classes)) {
 		http_buffer_deinit(&classes);
 		return no_memory(r);
 	}
