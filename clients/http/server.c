@@ -131,7 +131,7 @@ static size_t keep_encoded(void *userdata, struct MHD_Connection *mhd, char *tex
 	return strlen(text);
 }
 
-static void log_mhd(void *userdata, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void log_mhd(void *userdata, const char *format, va_list args)
 {
 	struct http_server *server = userdata;
 	char text[400];
