@@ -394,16 +394,6 @@ static unsigned take(void *userdata, const char *data, size_t n_bytes)
 
 /* --- the run ------------------------------------------------------------------------------------------ */
 
-/* The loop polls for the answer of a request that is likely to be quick, as libinferd does in a call that blocks. */
-static void begin_wait(struct http_infer *f)
-{
-	struct http_server *server = f->request->server;
-	f->began_ns = http_now_ns();
-	f->has_spun = inf_spin_is_due(&server->spin);
-	if (f->has_spun)
-		server->spin_end_ns = f->began_ns + server->spin.window_ns;
-}
-
 static void end_wait(struct http_infer *f, int status)
 {
 	struct http_server *server = f->request->server;
@@ -412,7 +402,6 @@ static void end_wait(struct http_infer *f, int status)
 		inferd_last_timing(f->binding->b, &timing);
 	uint64_t ns = f->has_spun ? http_now_ns() - f->began_ns : timing.queue_ns + timing.run_ns;
 	inf_spin_note(&server->spin, ns < server->spin.window_ns, f->has_spun);
-	server->spin_end_ns = 0;
 }
 
 static void on_done(struct inferd_binding *b, int status, void *userdata)
@@ -429,6 +418,20 @@ static void on_done(struct inferd_binding *b, int status, void *userdata)
 	http_request_wake(f->request);
 }
 
+/* Poll for the answer of a request that is likely to be quick, as libinferd does in a call that blocks: to suspend and
+ * resume the connection takes longer. */
+static void wait_a_moment(struct http_infer *f)
+{
+	const struct inf_spin *spin = &f->request->server->spin;
+	f->began_ns = http_now_ns();
+	f->has_spun = inf_spin_is_due(spin);
+	uint64_t end_ns = f->began_ns + spin->window_ns;
+	while (f->has_spun && f->is_running && http_now_ns() < end_ns) {
+		http_peer_dispatch(f->binding->method->peer);
+		inf_spin_relax();
+	}
+}
+
 static void run(struct http_infer *f)
 {
 	struct http_request *r = f->request;
@@ -442,8 +445,9 @@ static void run(struct http_infer *f)
 		return;
 	}
 	f->is_running = true;
-	begin_wait(f);
-	http_request_sleep(r);
+	wait_a_moment(f);
+	if (f->is_running)
+		http_request_sleep(r);
 }
 
 void http_infer_run(struct http_request *r)

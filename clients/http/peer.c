@@ -406,12 +406,16 @@ static void on_opened(struct inferd *d, int status, void *userdata)
 	advance_all(peer);
 }
 
-static void on_ready(struct http_source *source, uint32_t events)
+void http_peer_dispatch(struct http_peer *peer)
 {
-	struct http_peer *peer = ET_CONTAINER_OF(source, struct http_peer, source);
-	int rc = inferd_dispatch(peer->d);
+	int rc = peer->state == HTTP_GONE ? 0 : inferd_dispatch(peer->d);
 	if (rc < 0)
 		peer_gone(peer, rc, inferd_error(peer->d));
+}
+
+static void on_ready(struct http_source *source, uint32_t events)
+{
+	http_peer_dispatch(ET_CONTAINER_OF(source, struct http_peer, source));
 }
 
 void http_peer_close(struct http_peer *peer)

@@ -74,6 +74,8 @@ struct http_peer *http_peer_ref(struct http_peer *peer);
 void http_peer_unref(struct http_peer *peer); /* NULL is fine */
 /* The connection ends; what uses it gets an error. It is freed when nobody holds a reference. */
 void http_peer_close(struct http_peer *peer);
+/* Handle what has arrived from the daemon. Not from a callback of libinferd. */
+void http_peer_dispatch(struct http_peer *peer);
 /* Wait for a binding. @wait->ended may be called before this returns. */
 void http_peer_wait(struct http_peer *peer, struct http_wait *wait);
 /* End a wait without a call of ended; also if it has ended. */

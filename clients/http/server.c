@@ -209,7 +209,7 @@ static void sweep(struct http_server *server, uint64_t now_ns)
 static int timeout_ms(const struct http_server *server)
 {
 	uint64_t mhd_ms, now = http_now_ns(), ms = server->sweep_ns > now ? (server->sweep_ns - now) / 1000000 + 1 : 0;
-	if (server->has_resumed || server->spin_end_ns > now)
+	if (server->has_resumed)
 		return 0;
 	return (int)(MHD_get_timeout64(server->mhd, &mhd_ms) == MHD_YES && mhd_ms < ms ? mhd_ms : ms);
 }

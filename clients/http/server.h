@@ -43,7 +43,6 @@ struct http_server {
 	uint64_t stop_ns;     /* when a stop waits no longer */
 	uint64_t sweep_ns;    /* when deadlines are looked at next */
 	struct inf_spin spin; /* whether to poll for the daemon's next answer */
-	uint64_t spin_end_ns; /* until when the loop polls now; 0: it sleeps */
 	struct et_list_node connections, peers, dead_peers, asks, dead_asks;
 	unsigned n_connections, n_asks;
 };

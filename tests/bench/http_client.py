@@ -99,6 +99,8 @@ def place(port, count, n_bytes):
             f.truncate(n_bytes)
             memory = mmap.mmap(f.fileno(), n_bytes)
         register = http.client.HTTPConnection("127.0.0.1", port)
+        register.request("POST", "/v2/systemsharedmemory/unregister")
+        register.getresponse().read()
         register.request("POST", "/v2/systemsharedmemory/region/r/register",
                          json.dumps({"key": path.name, "offset": 0, "byte_size": n_bytes}))
         if register.getresponse().status != 200:
