@@ -130,7 +130,7 @@ class Allowed(gateway.Case):
     """What an administrator may allow."""
 
     models = {"add_one": gateway.PROGRAMS["add_one"]}
-    config = "load = yes\nhosts = gateway.example\nrequest_timeout = 700ms\n"
+    config = "load = yes\nhosts = gateway.example\nrequest_timeout = 2s\n"
 
     def state(self):
         return self.json("POST", "/v2/repository/index")[0]["state"]

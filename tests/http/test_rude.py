@@ -33,7 +33,7 @@ def infer(body, *headers, **options):
 class Rude(gateway.Case):
     models = {"add_one": gateway.PROGRAMS["add_one"], "last": gateway.PROGRAMS["last"],
               "efficientnet_lite0": gateway.EFFICIENTNET}
-    config = ("receive_timeout = 1s\nidle_timeout = 2s\nsend_timeout = 2s\njson_limit = 512K\nbody_limit = 4M\nmemory = 24M\n"
+    config = ("receive_timeout = 2s\nidle_timeout = 2s\nsend_timeout = 2s\njson_limit = 512K\nbody_limit = 4M\nmemory = 24M\n"
               "connections = 64\n")
 
     def tearDown(self):
