@@ -26,7 +26,7 @@ NAMES = {
     "dpkg-buildpackage", "-aarm64 -d",  # readme.arm64
     "meson install", "ninja uninstall",  # over an edited file: tests/install
 }
-BASE = {"libc6", "libgcc-s1", "libsystemd0"}  # on each Debian with systemd
+BASE = {"libc6", "libgcc-s1", "libsystemd0", "zlib1g"}  # on each Debian with systemd
 
 known = set()
 

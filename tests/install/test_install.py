@@ -41,6 +41,10 @@ WANTED = {
 }
 # Where it was built: without the headers of Python it is not.
 PYTHON = {"the Python package": "**/inferd/__init__.py", "its types": "**/inferd/_inferd.pyi"}
+HTTP = {"the gateway": "**/sbin/inferd-http", "its service": "**/systemd/system/inferd-http.service",
+        "its socket": "**/systemd/system/inferd-http.socket", "its service for a user": "**/systemd/user/inferd-http.service",
+        "its socket for a user": "**/systemd/user/inferd-http.socket", "its configuration": "**/etc/inferd/inferd-http.conf",
+        "its user": "**/sysusers.d/inferd-http.conf", "its man page": "**/man8/inferd-http.8*"}
 HEADERS = {"inferd.h", "inferd-delegate.h"}
 
 CLIENT = """
@@ -66,7 +70,9 @@ def main():
         found = {}
         wanted = WANTED
         if glob.glob(os.path.join(build, "clients/python/inferd/_inferd*.so")):
-            wanted = {**WANTED, **PYTHON}
+            wanted = {**wanted, **PYTHON}
+        if os.path.exists(os.path.join(build, "clients/http/inferd-http")):
+            wanted = {**wanted, **HTTP}
         for what, pattern in wanted.items():
             hits = [p for p in glob.glob(os.path.join(destination, pattern), recursive=True)
                     if not os.path.isdir(p)]
@@ -76,8 +82,8 @@ def main():
         for path in files_below(destination):
             if path.endswith(".h") and os.path.basename(path) not in HEADERS:
                 wrong.append(f"{os.path.relpath(path, destination)} is installed, and is nobody's business")
-        for what in ("the service", "the socket"):
-            for path in found[what]:
+        for what in ("the service", "the socket", "its service", "its service for a user"):
+            for path in found.get(what, []):
                 with open(path, encoding="utf-8") as f:
                     text = f.read()
                 if "@" in "".join(line for line in text.splitlines() if line.startswith("Exec")):

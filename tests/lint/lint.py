@@ -98,6 +98,8 @@ MAY_INCLUDE = {
     "clients/inferctl/deploy": PLATFORM + ["runtime/program", "ipc", "config", "clients/inferctl"],
     # the Python package, over inferd.h as any application
     "clients/python": ["clients"],
+    # the gateway: an application, which asks for the repository and statistics as inferctl does
+    "clients/http": PLATFORM + ["ipc", "config", "clients"],
     "clients/examples": [],  # <inferd.h>, as an application sees it
     "tests": ["*"],
     "tools": CORE + PLATFORM,
@@ -113,7 +115,8 @@ LIBRARIES = [
     (r"uv\.h|uv/.*", ["daemon/"]),
     (r"protobuf-c/.*", ["ipc/message.c"]),
     (r".*\.pb-c\.h", ["ipc/message.c"]),
-    (r"systemd/.*", ["daemon/loop/listener.c", "daemon/loop/notify.c"]),
+    (r"systemd/.*", ["daemon/loop/listener.c", "daemon/loop/notify.c", "clients/http/listener.c"]),
+    (r"microhttpd\.h|zlib\.h", ["clients/http/"]),
     (r"xnnpack.*|pthreadpool\.h|cpuinfo\.h", ["delegates/xnnpack/"]),
     (r"CL/.*", ["delegates/opencl/"]),
     (r"ini\.h", ["config/"]),

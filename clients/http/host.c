@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* DNS rebinding: a page of evil.example lets that name resolve to 127.0.0.1, and its scripts then talk to this
+ * gateway as to their own server. The browser sends the page's name as Host. A numeric Host cannot be led elsewhere. */
+#include "clients/http/host.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+bool http_host_is_fine(const char *host, const struct inf_config_names *names)
+{
+	char name[256], known[INF_CONFIG_NAME_MAX];
+	unsigned char address[16];
+	bool is_bracketed = host[0] == '[';
+	if (is_bracketed)
+		host++;
+	size_t n = strcspn(host, is_bracketed ? "]" : ":");
+	const char *rest = host + n;
+	if (is_bracketed && *rest++ != ']')
+		return false;
+	if (*rest && (*rest != ':' || rest[1 + strspn(rest + 1, "0123456789")]))
+		return false;
+	if (n == 0 || n >= sizeof(name))
+		return false;
+	memcpy(name, host, n);
+	name[n] = '\0';
+	if (is_bracketed)
+		return inet_pton(AF_INET6, name, address) == 1;
+	if (inet_pton(AF_INET, name, address) == 1 || strcasecmp(name, "localhost") == 0)
+		return true;
+	for (const char *at = names->text; inf_config_next_name(&at, known);)
+		if (strcasecmp(name, known) == 0)
+			return true;
+	return false;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Whether a request over TCP may come from a page in a browser that was led here: the headers Host and Origin. */
+#ifndef CLIENTS_HTTP_HOST_H
+#define CLIENTS_HTTP_HOST_H
+
+#include "config/http_conf.h"
+
+/* Whether @host, the value of a Host header, names this computer in a way that nobody else's DNS can: a numeric
+ * address, localhost, or one of @names; a port may follow. */
+bool http_host_is_fine(const char *host, const struct inf_config_names *names);
+
+#endif

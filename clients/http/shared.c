@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Files of /dev/shm.
+ *
+ * They have no seals, so the daemon rightly refuses them as regions, and they may shrink at any time: the gateway never
+ * maps them but reads and writes them by system calls, which then say so.
+ *
+ * What must always be true: a key is one name in /dev/shm, opened without following links and without waiting (a FIFO),
+ * and the file is a regular one of the gateway's own user. Sentences never name a key, which another client might have
+ * chosen as a secret. */
+#include "clients/http/shared.h"
+
+#include "runtime/base/checked.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_REGIONS = 64 };
+
+static struct region {
+	char name[HTTP_MAX_NAME], key[256];
+	uint64_t offset, n_bytes;
+	int fd;
+} regions[MAX_REGIONS];
+static size_t n_regions;
+
+static struct region *find(const char *name)
+{
+	for (size_t i = 0; i < n_regions; i++)
+		if (strcmp(regions[i].name, name) == 0)
+			return &regions[i];
+	return NULL;
+}
+
+static void drop(struct region *region)
+{
+	close(region->fd);
+	*region = regions[--n_regions];
+}
+
+void http_shared_deinit(void)
+{
+	while (n_regions)
+		drop(&regions[n_regions - 1]);
+}
+
+/* --- opening ------------------------------------------------------------------------------------------ */
+
+/* -1: *ret_error says why. */
+static int open_key(const char *key, uint64_t offset, uint64_t n_bytes, const char **ret_error)
+{
+	struct stat file;
+	int folder = open("/dev/shm", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd = folder < 0 ? -1 : openat(folder, key, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+	if (folder >= 0)
+		close(folder);
+	*ret_error = "its key is not a file of /dev/shm that this gateway may read and write";
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &file) < 0 || !S_ISREG(file.st_mode) || file.st_uid != geteuid()) {
+		close(fd);
+		return -1;
+	}
+	*ret_error = "its offset and byte_size lie outside of the file";
+	if (file.st_size < 0 || !et_in_range(offset, n_bytes, (uint64_t)file.st_size)) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* shm_open's names begin with one slash. NULL: not one name. */
+static const char *name_of(const char *key)
+{
+	const char *name = key[0] == '/' ? key + 1 : key;
+	size_t n = strlen(name);
+	return n && n < 256 && !strchr(name, '/') && name[0] != '.' ? name : NULL;
+}
+
+static void add(struct http_request *r, const json_t *root)
+{
+	const char *key = json_string_value(json_object_get(root, "key")), *name = key ? name_of(key) : NULL, *error;
+	const json_t *offset = json_object_get(root, "offset"), *n_bytes = json_object_get(root, "byte_size");
+	if (!name || !json_is_integer(n_bytes) || json_integer_value(n_bytes) <= 0 ||
+		(offset && (!json_is_integer(offset) || json_integer_value(offset) < 0))) {
+		http_request_fail(r, 400,
+			"failed to register shared memory region '%s': it needs 'key' (a name in /dev/shm), 'byte_size' "
+			"and, if it is not 0, 'offset'",
+			r->route.region);
+		return;
+	}
+	if (find(r->route.region)) {
+		http_request_fail(r, 400, "shared memory region '%s' already in manager", r->route.region);
+		return;
+	}
+	if (n_regions == MAX_REGIONS) {
+		http_request_fail(r, 429, "there are %d shared memory regions; unregister one", MAX_REGIONS);
+		return;
+	}
+	struct region *region = &regions[n_regions];
+	region->offset = (uint64_t)(offset ? json_integer_value(offset) : 0);
+	region->n_bytes = (uint64_t)json_integer_value(n_bytes);
+	region->fd = open_key(name, region->offset, region->n_bytes, &error);
+	if (region->fd < 0) {
+		http_request_fail(r, 400, "failed to register shared memory region '%s': %s", r->route.region, error);
+		return;
+	}
+	snprintf(region->name, sizeof(region->name), "%s", r->route.region);
+	snprintf(region->key, sizeof(region->key), "%.255s", key);
+	n_regions++;
+	r->code = 200;
+	http_buffer_text(&r->answer, "{}");
+}
+
+/* --- requests ----------------------------------------------------------------------------------------- */
+
+static void list(struct http_request *r)
+{
+	bool is_first = true;
+	if (r->route.region[0] && !find(r->route.region)) {
+		http_request_fail(r, 404, "Unable to find system shared memory region: '%s'", r->route.region);
+		return;
+	}
+	r->code = 200;
+	http_buffer_text(&r->answer, "[");
+	for (size_t i = 0; i < n_regions; i++) {
+		const struct region *region = &regions[i];
+		if (r->route.region[0] && strcmp(r->route.region, region->name) != 0)
+			continue;
+		http_buffer_text(&r->answer, is_first ? "{\"name\":" : ",{\"name\":");
+		is_first = false;
+		http_buffer_quote(&r->answer, region->name, strlen(region->name));
+		http_buffer_text(&r->answer, ",\"key\":");
+		http_buffer_quote(&r->answer, region->key, strlen(region->key));
+		http_buffer_printf(&r->answer, ",\"offset\":%" PRIu64 ",\"byte_size\":%" PRIu64 "}", region->offset,
+			region->n_bytes);
+	}
+	http_buffer_text(&r->answer, "]");
+}
+
+static void answer_cuda(struct http_request *r)
+{
+	if (r->route.kind == HTTP_ROUTE_MEMORY_REGISTER) {
+		http_request_fail(r, 501, "failed to register CUDA shared memory region '%s': inferd has no CUDA",
+			r->route.region);
+	} else if (r->route.kind == HTTP_ROUTE_MEMORY_STATUS && r->route.region[0]) {
+		http_request_fail(r, 404, "Unable to find cuda shared memory region: '%s'", r->route.region);
+	} else {
+		r->code = 200;
+		http_buffer_text(&r->answer, r->route.kind == HTTP_ROUTE_MEMORY_STATUS ? "[]" : "{}");
+	}
+}
+
+void http_shared_answer(struct http_request *r)
+{
+	if (r->route.is_cuda) {
+		answer_cuda(r);
+	} else if (r->route.kind == HTTP_ROUTE_MEMORY_STATUS) {
+		list(r);
+	} else if (r->route.kind == HTTP_ROUTE_MEMORY_UNREGISTER) {
+		struct region *region = r->route.region[0] ? find(r->route.region) : NULL;
+		if (region)
+			drop(region);
+		else if (!r->route.region[0])
+			http_shared_deinit();
+		r->code = 200;
+		http_buffer_text(&r->answer, "{}");
+	} else if (!r->server->config.shared_memory) {
+		http_request_fail(r, 403,
+			"failed to register shared memory region '%s': this gateway has no system shared memory "
+			"('shared_memory' in inferd-http.conf)",
+			r->route.region);
+	} else {
+		json_t *root = json_loadb(r->text.data ? r->text.data : "", r->text.n_bytes, 0, NULL);
+		add(r, root);
+		json_decref(root);
+	}
+}
+
+/* --- tensors ------------------------------------------------------------------------------------------ */
+
+/* NULL: a sentence is in @error. */
+static const struct region *region_of(const struct http_place *place, size_t n_bytes, char *error, size_t error_size)
+{
+	const struct region *region = find(place->region);
+	if (!region)
+		snprintf(error, error_size, "Unable to find shared memory region: '%s'", place->region);
+	else if (n_bytes > place->n_bytes)
+		snprintf(error, error_size,
+			"the tensor has %zu bytes, but its place in shared memory region '%s' %" PRIu64, n_bytes,
+			place->region, place->n_bytes);
+	else if (!et_in_range(place->offset, place->n_bytes, region->n_bytes))
+		snprintf(error, error_size, "Invalid offset + byte size for shared memory region: '%s'", place->region);
+	else
+		return region;
+	return NULL;
+}
+
+unsigned http_shared_read(const struct http_place *place, void *to, size_t n_bytes, char *error, size_t error_size)
+{
+	const struct region *region = region_of(place, n_bytes, error, error_size);
+	if (!region)
+		return 400;
+	for (size_t n_done = 0; n_done < n_bytes;) {
+		ssize_t n = pread(region->fd, (char *)to + n_done, n_bytes - n_done,
+			(off_t)(region->offset + place->offset + n_done));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			snprintf(error, error_size, "shared memory region '%s' has become smaller", place->region);
+			return 400;
+		}
+		n_done += (size_t)n;
+	}
+	return 0;
+}
+
+unsigned http_shared_write(const struct http_place *place, const void *from, size_t n_bytes, char *error,
+	size_t error_size)
+{
+	const struct region *region = region_of(place, n_bytes, error, error_size);
+	struct stat file;
+	if (!region)
+		return 400;
+	uint64_t at = region->offset + place->offset;
+	/* writing behind its end would make the file larger */
+	if (fstat(region->fd, &file) < 0 || !et_in_range(at, n_bytes, (uint64_t)file.st_size)) {
+		snprintf(error, error_size, "shared memory region '%s' has become smaller", place->region);
+		return 400;
+	}
+	for (size_t n_done = 0; n_done < n_bytes;) {
+		ssize_t n = pwrite(region->fd, (const char *)from + n_done, n_bytes - n_done, (off_t)(at + n_done));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			snprintf(error, error_size, "shared memory region '%s' cannot be written", place->region);
+			return 400;
+		}
+		n_done += (size_t)n;
+	}
+	return 0;
+}
