@@ -39,8 +39,9 @@ WANTED = {
     "the tool's man page": "**/man1/inferctl.1*",
     "the page of the plug-ins' tool": "**/man1/inferd-delegate-check.1*",
 }
-# Where it was built: without the headers of Python it is not.
+# Where they were built: without the headers of Python and of GStreamer they are not.
 PYTHON = {"the Python package": "**/inferd/__init__.py", "its types": "**/inferd/_inferd.pyi"}
+GSTREAMER = {"the plugin of GStreamer": "**/gstreamer-1.0/libgstinferd.so"}
 HEADERS = {"inferd.h", "inferd-delegate.h"}
 
 CLIENT = """
@@ -66,7 +67,9 @@ def main():
         found = {}
         wanted = WANTED
         if glob.glob(os.path.join(build, "clients/python/inferd/_inferd*.so")):
-            wanted = {**WANTED, **PYTHON}
+            wanted = {**wanted, **PYTHON}
+        if os.path.exists(os.path.join(build, "clients/gstreamer/libgstinferd.so")):
+            wanted = {**wanted, **GSTREAMER}
         for what, pattern in wanted.items():
             hits = [p for p in glob.glob(os.path.join(destination, pattern), recursive=True)
                     if not os.path.isdir(p)]
