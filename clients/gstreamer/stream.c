@@ -172,13 +172,20 @@ static GstFlowReturn prepare(InferdFilter *f)
 	return f->flow;
 }
 
+/* Whether the bytes of @frame are its tensor. A video meta may say that they lie otherwise than the caps say. */
+static bool is_tensor(InferdFilter *f, GstBuffer *frame)
+{
+	GstVideoMeta *meta = gst_buffer_get_video_meta(frame);
+	return f->is_tensor && (!meta || (meta->offset[0] == 0 && meta->stride[0] == f->info.stride[0]));
+}
+
 /* The slot for @frame, when there is one. With the lock. */
 static struct inf_gst_slot *wait_for_slot(InferdFilter *f, GstBuffer *frame)
 {
 	struct inf_gst_connection *c = &f->connection;
 	while (f->flow == GST_FLOW_OK) {
 		struct inf_gst_slot *slot = NULL;
-		if (f->n_frames < f->n_in_flight && f->is_tensor)
+		if (f->n_frames < f->n_in_flight && is_tensor(f, frame))
 			slot = inf_gst_connection_import(c, frame, f->n_tensor);
 		if (!slot && f->n_frames < f->n_in_flight)
 			slot = inf_gst_connection_take(c);

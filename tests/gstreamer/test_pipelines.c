@@ -200,6 +200,37 @@ static void test_one_memory_twice(void **state)
 	rig_deinit(&rig);
 }
 
+/* A video meta says that rows have padding: they are copied. */
+static void test_padded_rows(void **state)
+{
+	enum { STRIDE = 64 };
+	struct rig rig;
+	gsize offsets[4] = { 0 };
+	int strides[4] = { STRIDE };
+	rig_init(&rig);
+	rig_put(&rig, "bytes", &bytes_model);
+	rig_start(&rig, "model=bytes", BYTES_CAPS);
+	GstAllocator *allocator = gst_fd_allocator_new();
+	int fd = memfd_create("frame", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_int_equal(ftruncate(fd, STRIDE * SIDE), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+	for (int y = 0; y < SIDE; y++)
+		assert_int_equal(pwrite(fd, "abcdefghijklmnopqrstuvwx", 24, y * STRIDE), 24);
+	GstBuffer *frame = gst_buffer_new();
+	gst_buffer_append_memory(frame, gst_fd_allocator_alloc(allocator, fd, STRIDE * SIDE, GST_FD_MEMORY_FLAG_NONE));
+	gst_buffer_add_video_meta_full(frame, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_RGB, SIDE, SIDE, 1, offsets,
+		strides);
+	assert_int_equal(gst_harness_push(rig.h, frame), GST_FLOW_OK);
+	frame = gst_harness_pull(rig.h);
+	const char *found = rig_tensor(frame, 0, "output_0", N_BYTES);
+	for (int y = 0; y < SIDE; y++)
+		assert_memory_equal(found + 24 * y, "abcdefghijklmnopqrstuvwx", 24);
+	assert_int_equal(copied(&rig), N_BYTES);
+	gst_buffer_unref(frame);
+	gst_object_unref(allocator);
+	rig_deinit(&rig);
+}
+
 /* A camera's memory: see tests/support/dma_buf.h. */
 static void test_dma_bufs(void **state)
 {
@@ -291,15 +322,18 @@ static void test_detector(void **state)
 	char text[512];
 	guint64 n_copied;
 	need("ssdobjectdetector");
-	need("objectdetectionoverlay");
+	/* Pango and fontconfig, which draw the overlay's text, keep memory that LeakSanitizer takes for lost */
+	const char *overlay = getenv("INFERD_SANITIZED") ? "" : "objectdetectionoverlay ! ";
+	if (*overlay)
+		need("objectdetectionoverlay");
 	rig_init(&rig);
 	put_detector(&rig);
 	e2e_put(&rig.e, "labels.txt", "dog\ncat\n", 8);
 	e2e_start(&rig.e, NULL);
 	snprintf(text, sizeof(text),
 		"videotestsrc num-buffers=5 ! " BYTES_CAPS " ! inferdfilter model=detector ! "
-		"ssdobjectdetector label-file=%s/labels.txt ! objectdetectionoverlay ! fakesink name=sink",
-		rig.e.models);
+		"ssdobjectdetector label-file=%s/labels.txt ! %sfakesink name=sink",
+		rig.e.models, overlay);
 	assert_int_equal(run(&rig, text, look_at_box, &n_copied), 5);
 	assert_int_equal(n_copied, 0);
 	rig_deinit(&rig);
@@ -392,6 +426,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_nothing_is_copied),
 		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_one_memory_twice),
+		cmocka_unit_test(test_padded_rows),
 		cmocka_unit_test(test_dma_bufs),
 		cmocka_unit_test(test_detector),
 		cmocka_unit_test(test_efficientnet),
