@@ -163,7 +163,7 @@ struct inf_gst_slot *inf_gst_connection_take(struct inf_gst_connection *c)
 
 void inf_gst_slot_release(struct inf_gst_slot *slot)
 {
-	slot->is_taken = false;
+	slot->is_taken = slot->is_read = false;
 	slot->item = NULL;
 	g_cond_broadcast(&slot->connection->changed);
 }
@@ -304,6 +304,8 @@ void inf_gst_connection_wake(struct inf_gst_connection *c)
 
 static void abandon(struct inf_gst_slot *slot)
 {
+	if (slot->is_read)
+		return;
 	if (slot->item)
 		slot->item->slot = NULL;
 	slot->item = NULL;

@@ -35,6 +35,7 @@ struct inf_gst_slot {
 	struct inf_gst_item *item;             /* whose request this is; NULL: nobody is interested any more */
 	GstBuffer *reads;                      /* the frame whose memory the daemon may be reading */
 	bool is_running, is_taken;
+	bool is_read; /* somebody reads the outputs, and releases the slot then */
 };
 
 struct inf_gst_settings {

@@ -290,7 +290,7 @@ static GstStateChangeReturn change_state(GstElement *element, GstStateChange tra
 	if (transition == GST_STATE_CHANGE_READY_TO_PAUSED) {
 		GST_OBJECT_LOCK(f);
 		f->earliest = GST_CLOCK_TIME_NONE;
-		f->latency = 0;
+		f->latency = f->own_latency = 0;
 		GST_OBJECT_UNLOCK(f);
 		if (!bind(f))
 			return GST_STATE_CHANGE_FAILURE;

@@ -23,7 +23,7 @@ typedef struct inf_gst_filter {
 	enum inf_gst_late late;
 	gboolean posts_messages;
 	guint64 n_copied_bytes;
-	GstClockTime latency, earliest;
+	GstClockTime latency, own_latency, earliest;
 	double proportion;
 
 	/* The connection's lock. */

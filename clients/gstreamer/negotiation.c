@@ -84,25 +84,15 @@ gboolean inf_gst_sink_query(GstPad *pad, GstObject *parent, GstQuery *query)
 	}
 }
 
-/* How long a frame is here at most: as long as it takes for as many frames to come as may be in flight. */
-static GstClockTime own_latency(InferdFilter *f)
-{
-	const struct inf_gst_input *input = &f->connection.input;
-	if (!f->has_caps)
-		return 0;
-	if (input->kind == INF_GST_SOUND)
-		return gst_util_uint64_scale(input->n_samples * (f->n_in_flight + 1), GST_SECOND, (guint64)input->rate);
-	if (f->info.fps_n <= 0)
-		return 0;
-	return gst_util_uint64_scale(f->n_in_flight, GST_SECOND * (guint64)f->info.fps_d, (guint64)f->info.fps_n);
-}
-
 static gboolean answer_latency(InferdFilter *f, GstQuery *query)
 {
 	gboolean is_live;
-	GstClockTime min, max, own = own_latency(f);
+	GstClockTime min, max, own;
 	if (!gst_pad_peer_query(f->sink, query))
 		return FALSE;
+	GST_OBJECT_LOCK(f);
+	own = f->own_latency;
+	GST_OBJECT_UNLOCK(f);
 	gst_query_parse_latency(query, &is_live, &min, &max);
 	min += own;
 	if (GST_CLOCK_TIME_IS_VALID(max))
@@ -122,6 +112,17 @@ gboolean inf_gst_src_query(GstPad *pad, GstObject *parent, GstQuery *query)
 	default:
 		return gst_pad_query_default(pad, parent, query);
 	}
+}
+
+/* How long a frame is here at most: as long as it takes for as many frames to come as may be in flight. */
+static GstClockTime find_latency(InferdFilter *f)
+{
+	const struct inf_gst_input *input = &f->connection.input;
+	if (input->kind == INF_GST_SOUND)
+		return gst_util_uint64_scale(input->n_samples * (f->n_in_flight + 1), GST_SECOND, (guint64)input->rate);
+	if (f->info.fps_n <= 0)
+		return 0;
+	return gst_util_uint64_scale(f->n_in_flight, GST_SECOND * (guint64)f->info.fps_d, (guint64)f->info.fps_n);
 }
 
 bool inf_gst_set_caps(InferdFilter *f, GstCaps *caps)
@@ -148,5 +149,8 @@ bool inf_gst_set_caps(InferdFilter *f, GstCaps *caps)
 		f->n_tensor = c->input.n_samples * sizeof(float);
 	}
 	f->has_caps = true;
+	GST_OBJECT_LOCK(f);
+	f->own_latency = find_latency(f);
+	GST_OBJECT_UNLOCK(f);
 	return true;
 }

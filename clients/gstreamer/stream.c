@@ -164,7 +164,7 @@ static GstFlowReturn prepare(InferdFilter *f)
 	if (rc >= 0)
 		return f->flow;
 	char *error = g_strdup(inferd_error(c->d));
-	f->flow = GST_FLOW_ERROR;
+	set_flow(f, GST_FLOW_ERROR);
 	g_mutex_unlock(&c->lock);
 	inf_gst_filter_error(f, rc, error);
 	g_mutex_lock(&c->lock);
@@ -470,6 +470,8 @@ static struct inf_gst_item *wait_for_item(InferdFilter *f)
 			g_queue_pop_head(&f->queue);
 			f->n_frames -= item->frame != NULL;
 			f->is_pushing = true;
+			if (item->slot)
+				item->slot->is_read = true;
 			return item;
 		}
 		if (c->n_running)

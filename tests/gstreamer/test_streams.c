@@ -112,6 +112,26 @@ static void test_flush(void **state)
 	rig_deinit(&rig);
 }
 
+/* A flush at any moment of a frame's way. */
+static void test_many_flushes(void **state)
+{
+	struct rig rig;
+	start_grey(&rig, "model=grey in-flight=3 post-messages=true");
+	for (int round = 0; round < 500; round++) {
+		for (int i = 0; i < round % 7; i++)
+			assert_int_equal(push_grey(&rig, 1), GST_FLOW_OK);
+		push_flush(&rig);
+		gst_bus_set_flushing(rig.bus, TRUE);
+		gst_bus_set_flushing(rig.bus, FALSE);
+		GstBuffer *frame;
+		while ((frame = gst_harness_try_pull(rig.h)))
+			expect_grey(frame, 1);
+	}
+	assert_int_equal(push_grey(&rig, 2), GST_FLOW_OK);
+	expect_grey(gst_harness_pull(rig.h), 2);
+	rig_deinit(&rig);
+}
+
 static gpointer push_two(gpointer data)
 {
 	struct rig *rig = data;
@@ -363,6 +383,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_eos_in_flight),
 		cmocka_unit_test(test_flush),
+		cmocka_unit_test(test_many_flushes),
 		cmocka_unit_test(test_flush_of_one_that_waits),
 		cmocka_unit_test(test_states),
 		cmocka_unit_test(test_daemon_dies),
