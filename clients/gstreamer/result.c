@@ -28,10 +28,13 @@ static GArray *quarks_of(const char *const *labels, size_t n)
 	return quarks;
 }
 
-/* How many elements the last dimension of an output has. */
-static size_t n_last(const struct inferd_tensor_info *info)
+/* How many elements an output has at most. The daemon has checked that the product does not overflow. */
+static size_t n_elements(const struct inferd_tensor_info *info)
 {
-	return !info->is_scalar && info->n_dims ? (size_t)info->shape[info->n_dims - 1] : 0;
+	size_t n = !info->is_scalar && info->n_dims;
+	for (size_t d = 0; d < info->n_dims; d++)
+		n *= (size_t)info->shape[d];
+	return n;
 }
 
 static char *read_labels(struct inf_gst_labels *labels, const struct inferd_method *m, const char *path)
@@ -49,14 +52,13 @@ static char *read_labels(struct inf_gst_labels *labels, const struct inferd_meth
 	for (size_t i = 0; i < n; i++)
 		g_strchomp(lines[i]);
 	for (size_t i = 0; i < labels->n_outputs; i++) {
-		if (n_last(inferd_output_info(m, i)) != n || n == 0)
+		if (n_elements(inferd_output_info(m, i)) != n || n == 0)
 			continue;
 		g_clear_pointer(&labels->of_output[i], g_array_unref);
 		labels->of_output[i] = quarks_of((const char *const *)lines, n);
 		return NULL;
 	}
-	return g_strdup_printf("labels: %s has %zu lines, and no output has as many elements in its last dimension",
-		path, n);
+	return g_strdup_printf("labels: %s has %zu lines, and no output has as many elements", path, n);
 }
 
 char *inf_gst_labels_init(struct inf_gst_labels *labels, const struct inferd_method *m, const char *path)
