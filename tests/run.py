@@ -106,7 +106,7 @@ LEGS = [
 QUICK = ["tools", "lint", "gcc"]
 if os.environ.get("INFERD_TEST_KERNEL"):  # tools/test --with kernel
     LEGS.append(Leg("kernel", "under Debian's own kernel, emulated: device memory, Landlock", build="gcc", options=RELEASE, patience=6,
-                    tests=["ipc-region", "e2e-dma_buf", "plugins-process"], wrap=os.path.join(TOP, "tools", "kernel")))
+                    tests=["ipc-region", "e2e-dma_buf", "plugins-process", "gstreamer-pipelines"], wrap=os.path.join(TOP, "tools", "kernel")))
 
 
 class Sum:

@@ -8,7 +8,7 @@
  *
  * It is a file of the store like the others: named by the SHA-256 of its contents, private to our user, compared with
  * its checksum before its first use after a change, checked in the background once a boot while it is in use, deleted
- * and its program marked if it is damaged. Its SHA-256 in the header is that of the program. A copy from which no
+ * if it is damaged, and its program is then loaded anew (is_damaged of the binding). Its SHA-256 in the header is that of the program. A copy from which no
  * program can be made is checked at once, since no background check would come to it.
  *
  * What must always be true: it stands for the program's file only if the file's identity is in a record that is certain

@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 
+import gstreamer
 import http_client
 import opencl
 import python_client
@@ -754,7 +755,8 @@ BENCHES = {"efficientnet": efficientnet, "overhead": overhead, "isolation": isol
            "interactive": interactive, "weights": weights, "memory": memory, "noop": noop, "idle": idle, "resting": resting,
            "killed": killed, "stops": stops, "reconnect": reconnect, "warm": warm, "deadline": deadline,
            **versus.benches(sys.modules[__name__]), **python_client.benches(sys.modules[__name__]),
-           **opencl.benches(sys.modules[__name__]), **http_client.benches(sys.modules[__name__])}
+           **gstreamer.benches(sys.modules[__name__]), **opencl.benches(sys.modules[__name__]),
+           **http_client.benches(sys.modules[__name__])}
 
 
 def machine():

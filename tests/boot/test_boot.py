@@ -230,15 +230,15 @@ def opencl_runs_in_the_sandbox(folder):
 
 
 def passes_autopkgtest(folder):
-    """debian/tests: a stranger's programs, with libinferd-dev or python3-inferd alone, as an ordinary user."""
+    """debian/tests: a stranger's programs, with libinferd-dev, python3-inferd or gstreamer1.0-inferd alone, as an ordinary user."""
     for part in ("debian", "clients/examples", "tests/models/small"):
         shutil.copytree(os.path.join(TOP, part), os.path.join("/tmp/tree", part))
     if os.path.exists("/etc/apt/sources.list"):
         os.unlink("/etc/apt/sources.list")  # there is no network
     # The whole container is for this test, which autopkgtest cannot know.
-    packages = package_files(folder, PACKAGES + ["python3-inferd"])
+    packages = package_files(folder, PACKAGES + ["python3-inferd", "gstreamer1.0-inferd"])
     call("autopkgtest", "--ignore-restrictions=isolation-container", "-B", *packages, "/tmp/tree/", "--", "null")
-    apt("purge", "python3-inferd")
+    apt("purge", "python3-inferd", "gstreamer1.0-inferd")
 
 
 def reinstalls_and_keeps_a_changed_file(folder):

@@ -39,12 +39,13 @@ WANTED = {
     "the tool's man page": "**/man1/inferctl.1*",
     "the page of the plug-ins' tool": "**/man1/inferd-delegate-check.1*",
 }
-# Where it was built: without the headers of Python it is not.
+# Where they were built: without the headers of Python and of GStreamer they are not.
 PYTHON = {"the Python package": "**/inferd/__init__.py", "its types": "**/inferd/_inferd.pyi"}
 HTTP = {"the gateway": "**/sbin/inferd-http", "its service": "**/systemd/system/inferd-http.service",
         "its socket": "**/systemd/system/inferd-http.socket", "its service for a user": "**/systemd/user/inferd-http.service",
         "its socket for a user": "**/systemd/user/inferd-http.socket", "its configuration": "**/etc/inferd/inferd-http.conf",
         "its user": "**/sysusers.d/inferd-http.conf", "its man page": "**/man8/inferd-http.8*"}
+GSTREAMER = {"the plugin of GStreamer": "**/gstreamer-1.0/libgstinferd.so"}
 HEADERS = {"inferd.h", "inferd-delegate.h"}
 
 CLIENT = """
@@ -73,6 +74,8 @@ def main():
             wanted = {**wanted, **PYTHON}
         if os.path.exists(os.path.join(build, "clients/http/inferd-http")):
             wanted = {**wanted, **HTTP}
+        if os.path.exists(os.path.join(build, "clients/gstreamer/libgstinferd.so")):
+            wanted = {**wanted, **GSTREAMER}
         for what, pattern in wanted.items():
             hits = [p for p in glob.glob(os.path.join(destination, pattern), recursive=True)
                     if not os.path.isdir(p)]

@@ -100,6 +100,8 @@ MAY_INCLUDE = {
     "clients/python": ["clients"],
     # the gateway: an application, which asks for the repository and statistics as inferctl does
     "clients/http": PLATFORM + ["ipc", "config", "clients"],
+    # the plugin of GStreamer, likewise
+    "clients/gstreamer": ["clients"],
     "clients/examples": [],  # <inferd.h>, as an application sees it
     "tests": ["*"],
     "tools": CORE + PLATFORM,
@@ -124,6 +126,7 @@ LIBRARIES = [
     (r"nettle/.*", ["runtime/platform/"]),
     (r"gd\.h", ["clients/examples/"]),
     (r"Python\.h|pythread\.h|structmember\.h", ["clients/python/"]),
+    (r"gst/.*|glib.*", ["clients/gstreamer/"]),
     (r"dlfcn\.h", ["delegates/", "tests/"]),
     # A lock: where two threads meet. The daemon's queues, a channel that a worker and the loop
     # both send on, a client library that several threads call, delegates' own, what the host keeps for them.
