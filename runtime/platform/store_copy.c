@@ -7,9 +7,10 @@
  * only the pages are read that somebody asks for.
  *
  * It is a file of the store like the others: named by the SHA-256 of its contents, private to our user, compared with
- * its checksum before its first use after a change, checked in the background once a boot while it is in use, deleted
- * if it is damaged, and its program is then loaded anew (is_damaged of the binding). Its SHA-256 in the header is that of the program. A copy from which no
- * program can be made is checked at once, since no background check would come to it.
+ * its checksum before its first use after a change, checked in the background once a boot while it is in use. If it is
+ * damaged, it is deleted, and its program is loaded anew (is_damaged of the binding). Its SHA-256 in the header is that
+ * of the program. A copy from which no program can be made is checked at once, since no background check would come to
+ * it.
  *
  * What must always be true: it stands for the program's file only if the file's identity is in a record that is certain
  * (store_folder.c), which is to say that nobody has written to the file since its digest was computed. Otherwise the
