@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The inside of a Plan. Only the files that make a Plan (plan*.c, decode.c, lifetime.c, overlap.c, dataflow.c,
- * dim_order.c, memory_plan.c, copy_elision.c) and those that run one (frame.c, method.c, binding.c, run.c) include this.
+ * dim_order.c, memory_plan.c, copy_elision.c) and those that run one (frame.c, method.c, binding.c, run.c) include
+ * this.
  *
  * et_plan_new works in this order:
  *     decode      instructions, kernels, delegates' payloads

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a pool learns about its loops: see loop_sharing.h.
  *
- * Other processes only make a loop slower, never faster. So a shorter time is taken as it is, and a longer one moves the
- * estimate by an eighth of the difference, at most an eighth of the estimate. */
+ * Other processes only make a loop slower, never faster. So a shorter time is taken as it is, and a longer one moves
+ * the estimate by an eighth of the difference, at most an eighth of the estimate. */
 #include "delegates/xnnpack/pool/loop_sharing.h"
 
 /* The calling thread alone: in the runs FIRST_TRIAL and FIRST_TRIAL + SPREAD, each plus 0 to SPREAD - 1 by the key. */

@@ -26,7 +26,7 @@ struct et_xnn_loop_sharing {
 	uint32_t shared_ns; /* and all threads */
 };
 
-/* Whether all threads share the loop's next run. @ret_is_timed: et_xnn_loop_sharing_count wants to know how long it took. */
+/* Whether all threads share the next run. @ret_is_timed: call et_xnn_loop_sharing_count with how long it took. */
 bool et_xnn_loop_sharing_next(struct et_xnn_loop_sharing *sharing, bool *ret_is_timed);
 /* The run took @ns. */
 void et_xnn_loop_sharing_count(struct et_xnn_loop_sharing *sharing, bool is_shared, uint64_t ns);

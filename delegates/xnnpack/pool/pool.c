@@ -14,9 +14,9 @@
  * The items are divided into one range for each thread, the same ones each time, because a thread's core has the same
  * weights in its cache. A thread takes the items of its range from the front, then the others' from the back.
  *
- * Short loops are run by the calling thread alone, where that is faster (loop_sharing.h). A loop is known again by what it
- * does, with what, with how many items, and by the two loops before it: loops of portable kernels have no object that
- * lasts.
+ * Short loops are run by the calling thread alone, where that is faster (loop_sharing.h). A loop is known again by what
+ * it does, with what, with how many items, and by the two loops before it: loops of portable kernels have no object
+ * that lasts.
  *
  * Between two loops the threads spin, because waking one takes longer than most loops: for SPIN_NS, until
  * et_xnn_pool_rest, or until the caller goes on alone. */
