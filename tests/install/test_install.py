@@ -120,23 +120,26 @@ def install(build, destination):
 
 
 def try_again(build, destination, config):
-    """Install over an edited configuration, then uninstall; both must keep it."""
+    """Install over edited configurations, then uninstall; both must keep them."""
     if not os.path.isdir(config + ".d"):
         return ["there is no folder inferd.conf.d"]
-    with open(config, "w", encoding="utf-8") as f:
-        f.write("# edited\n")
+    edited = glob.glob(os.path.join(os.path.dirname(config), "*.conf"))
+    for path in edited:
+        with open(path, "w", encoding="utf-8") as f:
+            f.write("# edited\n")
     wrong = []
     install(build, destination)
     for what in ("a second installation", "uninstalling"):
         if what == "uninstalling":
             run(["ninja", "-C", build, "uninstall"], env=dict(os.environ, DESTDIR=destination))
-        if not os.path.exists(config):
-            wrong.append(f"{what} deleted the edited configuration")
-            continue
-        with open(config, encoding="utf-8") as f:
-            if f.read() != "# edited\n":
-                wrong.append(f"{what} replaced the edited configuration")
-    left = [p for p in files_below(destination) if p != config and not os.path.basename(p).startswith("client")]
+        for path in edited:
+            if not os.path.exists(path):
+                wrong.append(f"{what} deleted the edited {path}")
+                continue
+            with open(path, encoding="utf-8") as f:
+                if f.read() != "# edited\n":
+                    wrong.append(f"{what} replaced the edited {path}")
+    left = [p for p in files_below(destination) if p not in edited and not os.path.basename(p).startswith("client")]
     return wrong + [f"uninstalling left {p}" for p in left]
 
 
