@@ -8,10 +8,10 @@
 #include "clients/http/head.h"
 
 #include "clients/http/element.h"
+#include "clients/http/json.h"
 #include "runtime/base/checked.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -250,23 +250,15 @@ static unsigned read_all(const struct reader *r, const json_t *root)
 
 unsigned http_head_parse(struct http_head **ret, const char *text, size_t n_bytes, char *error, size_t error_size)
 {
-	json_error_t why;
+	json_t *root;
 	struct reader r = { http_alloc(sizeof(struct http_head)), error, error_size };
 	if (!r.head) {
 		snprintf(error, error_size, "the gateway has no memory left for this request");
 		return 503;
 	}
-	json_t *root = json_loadb(text, n_bytes, 0, &why);
-	unsigned code;
-	if (!root && json_error_code(&why) == json_error_out_of_memory) {
-		snprintf(error, error_size,
-			"the gateway has no memory left for this JSON; send tensors as binary data");
-		code = 503;
-	} else if (!root) {
-		code = fail(&r, "failed to parse the request JSON: %s at byte %d", why.text, why.position);
-	} else {
+	unsigned code = http_json_parse(&root, text, n_bytes, error, error_size);
+	if (!code)
 		code = read_all(&r, root);
-	}
 	json_decref(root);
 	if (code) {
 		http_head_free(r.head);

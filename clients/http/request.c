@@ -43,15 +43,22 @@ int http_request_number(const struct http_request *r, const char *name, uint64_t
 	return 0;
 }
 
+/* jansson is never refused memory (memory.c), so it has no other reason to refuse. */
+static bool is_utf8(const char *text)
+{
+	json_t *valid = json_string(text);
+	json_decref(valid);
+	return valid != NULL;
+}
+
 /* Sentences quote what a client has sent, of which nobody knows that it is UTF-8. */
 static void make_ascii(char *text)
 {
-	json_t *valid = json_string(text);
-	if (!valid)
-		for (char *at = text; *at; at++)
-			if ((unsigned char)*at >= 0x80)
-				*at = '?';
-	json_decref(valid);
+	if (is_utf8(text))
+		return;
+	for (char *at = text; *at; at++)
+		if ((unsigned char)*at >= 0x80)
+			*at = '?';
 }
 
 void http_request_fail(struct http_request *r, unsigned code, const char *format, ...)
@@ -123,8 +130,7 @@ static bool has_method(struct http_request *r, const char *method)
 {
 	bool is_get = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
 	r->is_post = strcmp(method, "POST") == 0;
-	json_t *model = json_string(r->route.model), *region = json_string(r->route.region); /* NULL: no UTF-8 */
-	if (!model || !region)
+	if (!is_utf8(r->route.model) || !is_utf8(r->route.region))
 		http_request_fail(r, 400, "the path is not UTF-8");
 	else if (!r->route.kind)
 		http_request_fail(r, 404, "%s", r->route.refusal);
@@ -133,8 +139,6 @@ static bool has_method(struct http_request *r, const char *method)
 			r->route.is_get && r->route.is_post ? "GET and POST"
 			: r->route.is_get                   ? "GET"
 							    : "POST");
-	json_decref(model);
-	json_decref(region);
 	return !r->code;
 }
 

@@ -9,12 +9,12 @@
  * chosen as a secret. */
 #include "clients/http/shared.h"
 
+#include "clients/http/json.h"
 #include "runtime/base/checked.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,8 +177,14 @@ void http_shared_answer(struct http_request *r)
 			"('shared_memory' in inferd-http.conf)",
 			r->route.region);
 	} else {
-		json_t *root = json_loadb(r->text.data ? r->text.data : "", r->text.n_bytes, 0, NULL);
-		add(r, root);
+		char error[400];
+		json_t *root;
+		unsigned code = http_json_parse(&root, r->text.data ? r->text.data : "", r->text.n_bytes, error,
+			sizeof(error));
+		if (code)
+			http_request_fail(r, code, "%s", error);
+		else
+			add(r, root);
 		json_decref(root);
 	}
 }

@@ -87,7 +87,7 @@ class Rude(gateway.Case):
         """Half a megabyte of JSON becomes twelve megabytes of a tree, which are counted."""
         text = b'{"inputs":[{"name":"input_0","datatype":"FP32","shape":[250000],"data":[' + b"1," * 250000
         self.refuse("POST", "/v2/models/add_one/infer", text[:-1] + b"]}]}", has="shape")
-        self.refuse("POST", "/v2/models/add_one/infer", b"[" + b"{}," * 170000 + b"{}]", 400)
+        self.refuse("POST", "/v2/models/add_one/infer", b"[" + b"{}," * 170000 + b"{}]", 503, has="no memory left for this JSON")
 
     def test_bombs(self):
         for bomb in (gzip.compress(bytes(200 << 20), 9), gzip.compress(b'{"a":"' + b"b" * (3 << 20)),
