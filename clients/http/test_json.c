@@ -31,7 +31,7 @@ static void check(const char *before, const char *item, const char *after)
 {
 	char *text = text_new(before, item, after), error[400];
 	unsigned last = 503;
-	for (size_t limit = 0; limit < 64 * N_BYTES; limit += limit < 4000 ? 16 : 1 + limit / 50) {
+	for (size_t limit = 0; limit < 256 * (size_t)N_BYTES; limit += limit < 4000 ? 16 : 1 + limit / 50) {
 		json_t *root = NULL;
 		http_memory_init(limit);
 		unsigned code = http_json_parse(&root, text, strlen(text), error, sizeof(error));
