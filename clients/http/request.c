@@ -170,16 +170,18 @@ static void start(struct http_request *r, const char *url, const char *method)
 
 static enum MHD_Result queue(struct http_request *r)
 {
+	static const char no_memory[] = "{\"error\":\"the gateway has no memory left for this answer\"}";
 	struct MHD_Response *response = r->response;
 	r->response = NULL;
 	r->phase = HTTP_PHASE_QUEUED;
 	http_connection_set(r->connection, HTTP_SENDING);
-	if (!response) {
-		if (!r->code || r->answer.is_failed) {
-			http_request_fail(r, 503, "the gateway has no memory left for this answer");
-			if (r->answer.is_failed)
-				return MHD_NO;
-		}
+	if (!response && (!r->code || r->answer.is_failed)) {
+		r->code = 503;
+		response = MHD_create_response_from_buffer_static(strlen(no_memory), no_memory);
+		if (!response)
+			return MHD_NO;
+		MHD_add_response_header(response, "Content-Type", "application/json");
+	} else if (!response) {
 		response = MHD_create_response_from_buffer_with_free_callback(r->answer.n_bytes, r->answer.data,
 			http_free);
 		if (!response)

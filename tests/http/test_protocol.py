@@ -167,6 +167,17 @@ class Allowed(gateway.Case):
         self.assertEqual(answer["outputs"][0]["data"], [2, 3])
 
 
+class Little(gateway.Case):
+    """An answer that is larger than the memory of the gateway."""
+
+    models = {f"{'m' * 200}{i}": gateway.PROGRAMS["add_one"] for i in range(300)}
+    config = "memory = 64K\n"
+
+    def test_answer(self):
+        self.refuse("POST", "/v2/repository/index", status=503, has="no memory left for this answer")
+        self.live()
+
+
 class Crowd(gateway.Case):
     """More connections than the gateway has."""
 
