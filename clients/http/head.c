@@ -142,6 +142,9 @@ static unsigned read_output(const struct reader *r, const json_t *item)
 	uint64_t n_classes = 0;
 	if (!get_text(json_object_get(item, "name"), out->name, sizeof(out->name)))
 		return fail(r, "an output has no 'name' of at most %d characters", HTTP_MAX_NAME - 1);
+	for (size_t i = 0; i < r->head->n_outputs; i++)
+		if (strcmp(r->head->outputs[i].name, out->name) == 0)
+			return fail(r, "output '%s' appears twice", out->name);
 	out->is_binary = r->head->is_binary;
 	if ((value = json_object_get(parameters, "binary_data"))) {
 		if (!json_is_boolean(value))
@@ -193,7 +196,7 @@ static unsigned read_sequence(const struct reader *r, const json_t *parameters)
 		snprintf(head->sequence, sizeof(head->sequence), "\"%s", json_string_value(id)); /* "5" is not 5 */
 	else if (id && !json_is_integer(id) && !(json_is_string(id) && !json_string_length(id)))
 		return fail(r, "'sequence_id' is neither a number nor a string of at most %d characters",
-			HTTP_MAX_NAME - 3);
+			HTTP_MAX_NAME - 2);
 	return 0;
 }
 

@@ -146,6 +146,7 @@ static void start(struct http_request *r, const char *url, const char *method)
 {
 	const char *error;
 	uint64_t n_bytes = 0;
+	int rc = http_request_number(r, "Content-Length", &n_bytes); /* a large body is not even dropped */
 	http_route_parse(&r->route, url);
 	http_connection_set(r->connection, HTTP_RECEIVING);
 	if (is_trusted(r) && has_method(r, method)) {
@@ -155,7 +156,7 @@ static void start(struct http_request *r, const char *url, const char *method)
 			r->server->config.body_limit, &error);
 		if (code)
 			http_request_fail(r, code, "%s", error);
-		else if (http_request_number(r, "Content-Length", &n_bytes) == 0 && n_bytes > r->body.max_bytes)
+		else if (rc == 0 && n_bytes > r->body.max_bytes)
 			http_request_fail(r, 413,
 				"the body is larger than the gateway allows ('body_limit' in inferd-http.conf)");
 		else if (r->route.kind == HTTP_ROUTE_INFER)

@@ -226,6 +226,7 @@ class Infer(gateway.Case):
                       {"inputs": [{"name": "input_0", "datatype": "FP32", "shape": [2]}]},
                       {"inputs": [binary_input("input_0", [2], b"1234")]}, {"inputs": [binary_input("input_0", [2], b"12345678")]},
                       {"inputs": [good], "outputs": [{"name": "x"}]}, {"inputs": [good], "outputs": [{}]},
+                      {"inputs": [good], "outputs": [{"name": "output_0"}, {"name": "output_0"}]},
                       {"inputs": [good], "outputs": [{"name": "output_0", "parameters": {"classification": -1}}]},
                       {"inputs": [good], "outputs": [{"name": "output_0", "parameters": {"binary_data": 1}}]},
                       {"inputs": [good], "id": 5}, {"inputs": [good], "id": "x" * 300}, {"inputs": [good], "parameters": 5},

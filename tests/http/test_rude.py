@@ -70,6 +70,14 @@ class Rude(gateway.Case):
         s = self.raw(post("/v2/models/add_one/infer", b"", length=1 << 70))
         self.assertRegex(self.closed(s), rb" 4\d\d ")
 
+    def test_refused_with_a_large_body(self):
+        """A refusal does not wait for a body that is larger than what the gateway drops."""
+        evil = post("/v2/models/add_one/infer", b"", "Origin: http://evil.example", length=1 << 40)
+        for request, code in ((evil, 403), (post("/v2/nothing", b"", length=1 << 40), 404),
+                              (post("/v2/health/live", b"", length=1 << 40), 405),
+                              (post("/v2/models/add_one/infer", b"", "Content-Encoding: br", length=1 << 40), 415)):
+            self.assertIn(b" %d " % code, self.closed(self.raw(request)))
+
     def test_large_json(self):
         many = json.dumps({"inputs": [json_input("input_0", [2], [1, 2])], "x": "y" * 600000})
         self.refuse("POST", "/v2/models/add_one/infer", many, 413)
