@@ -26,8 +26,11 @@ static void end_soon(struct http_connection *c)
 {
 	uint64_t soon_ns = http_now_ns() + SOON_NS;
 	bool is_receiving = c->activity == HTTP_IDLE || c->activity == HTTP_RECEIVING;
-	if (c->is_half_closed && is_receiving && c->deadline_ns > soon_ns)
-		c->deadline_ns = c->server->sweep_ns = soon_ns;
+	if (!c->is_half_closed || !is_receiving || c->deadline_ns <= soon_ns)
+		return;
+	c->deadline_ns = soon_ns;
+	if (c->server->sweep_ns > soon_ns) /* others may be due earlier */
+		c->server->sweep_ns = soon_ns;
 }
 
 static void on_hang_up(struct http_source *source, uint32_t events)

@@ -8,10 +8,10 @@
 #include "clients/http/head.h"
 
 #include "clients/http/element.h"
+#include "clients/http/json.h"
 #include "runtime/base/checked.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -142,6 +142,9 @@ static unsigned read_output(const struct reader *r, const json_t *item)
 	uint64_t n_classes = 0;
 	if (!get_text(json_object_get(item, "name"), out->name, sizeof(out->name)))
 		return fail(r, "an output has no 'name' of at most %d characters", HTTP_MAX_NAME - 1);
+	for (size_t i = 0; i < r->head->n_outputs; i++)
+		if (strcmp(r->head->outputs[i].name, out->name) == 0)
+			return fail(r, "output '%s' appears twice", out->name);
 	out->is_binary = r->head->is_binary;
 	if ((value = json_object_get(parameters, "binary_data"))) {
 		if (!json_is_boolean(value))
@@ -193,7 +196,7 @@ static unsigned read_sequence(const struct reader *r, const json_t *parameters)
 		snprintf(head->sequence, sizeof(head->sequence), "\"%s", json_string_value(id)); /* "5" is not 5 */
 	else if (id && !json_is_integer(id) && !(json_is_string(id) && !json_string_length(id)))
 		return fail(r, "'sequence_id' is neither a number nor a string of at most %d characters",
-			HTTP_MAX_NAME - 3);
+			HTTP_MAX_NAME - 2);
 	return 0;
 }
 
@@ -250,23 +253,15 @@ static unsigned read_all(const struct reader *r, const json_t *root)
 
 unsigned http_head_parse(struct http_head **ret, const char *text, size_t n_bytes, char *error, size_t error_size)
 {
-	json_error_t why;
+	json_t *root;
 	struct reader r = { http_alloc(sizeof(struct http_head)), error, error_size };
 	if (!r.head) {
 		snprintf(error, error_size, "the gateway has no memory left for this request");
 		return 503;
 	}
-	json_t *root = json_loadb(text, n_bytes, 0, &why);
-	unsigned code;
-	if (!root && json_error_code(&why) == json_error_out_of_memory) {
-		snprintf(error, error_size,
-			"the gateway has no memory left for this JSON; send tensors as binary data");
-		code = 503;
-	} else if (!root) {
-		code = fail(&r, "failed to parse the request JSON: %s at byte %d", why.text, why.position);
-	} else {
+	unsigned code = http_json_parse(&root, text, n_bytes, error, error_size);
+	if (!code)
 		code = read_all(&r, root);
-	}
 	json_decref(root);
 	if (code) {
 		http_head_free(r.head);

@@ -205,7 +205,9 @@ static unsigned put_others(struct http_infer *f)
 		struct http_head_input *in = &f->head->inputs[i];
 		if (in->place.region[0]) {
 			char *to = place_for(f, i);
-			unsigned code = to ? http_shared_read(&in->place, to, in->n_bytes, error, sizeof(error)) : 503;
+			unsigned code = to ? http_shared_read(f->request->connection, &in->place, to, in->n_bytes,
+						     error, sizeof(error))
+					   : 503;
 			if (code)
 				http_request_fail(f->request, code, "%s",
 					to ? error : "the gateway has no memory left for this tensor");

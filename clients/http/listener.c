@@ -168,3 +168,9 @@ void http_listeners_notify(const char *text)
 {
 	sd_notify(0, text);
 }
+
+uint64_t http_listeners_watchdog_ns(void)
+{
+	uint64_t us = 0;
+	return sd_watchdog_enabled(0, &us) > 0 && us < UINT64_MAX / 1000 ? us * 1000 : 0;
+}

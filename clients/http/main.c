@@ -18,7 +18,7 @@ static const char *const help =
 	"\n"
 	"  -c, --config FILE      read FILE instead of " INF_HTTP_CONFIG_FILE "\n"
 	"  -s, --socket PATH      the Unix socket where clients connect; '' for none\n"
-	"  -L, --listen ADDRESS   listen at ADDRESS:PORT, too, such as 127.0.0.1:8000\n"
+	"  -L, --listen ADDRESS   listen at ADDRESS:PORT, such as 127.0.0.1:8000\n"
 	"  -d, --daemon PATH      the socket of inferd\n"
 	"      --user             serve this user: ~/.config/inferd/inferd-http.conf, a socket in $XDG_RUNTIME_DIR,\n"
 	"                         and files of /dev/shm\n"

@@ -6,10 +6,10 @@
 #include "clients/http/manage.h"
 
 #include "clients/http/ask.h"
+#include "clients/http/json.h"
 #include "clients/http/peer.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -143,17 +143,26 @@ static void end_ready(struct http_request *r, const struct inf_repository_index 
 	}
 }
 
-static bool wants_ready_only(const struct http_request *r)
+/* Read {"ready": true} or no body. False: the request is refused. */
+static bool read_ready_only(struct http_request *r, bool *ret)
 {
-	json_t *root = json_loadb(r->text.data ? r->text.data : "", r->text.n_bytes, 0, NULL);
-	bool is_ready_only = json_is_true(json_object_get(root, "ready"));
+	char error[400];
+	json_t *root = NULL;
+	unsigned code = r->text.n_bytes ? http_json_parse(&root, r->text.data, r->text.n_bytes, error, sizeof(error))
+					: 0;
+	*ret = json_is_true(json_object_get(root, "ready"));
 	json_decref(root);
-	return is_ready_only;
+	if (code)
+		http_request_fail(r, code, "%s", error);
+	return !code;
 }
 
 static void write_index(struct http_request *r, const struct inf_repository_index *index)
 {
-	bool is_first = true, is_ready_only = wants_ready_only(r);
+	bool is_first = true, is_ready_only;
+	if (!read_ready_only(r, &is_ready_only))
+		return;
+	r->code = 200;
 	http_buffer_text(&r->answer, "[");
 	for (size_t i = 0; i < index->n_models; i++) {
 		const struct inf_model_index *m = &index->models[i];
@@ -243,6 +252,10 @@ static void answer(struct http_request *r, const struct inf_reply *reply)
 		end_no_stats(r, &reply->repository_index);
 		return;
 	}
+	if (reply->kind == INF_REPLY_REPOSITORY_INDEX && r->route.kind == HTTP_ROUTE_INDEX) {
+		write_index(r, &reply->repository_index);
+		return;
+	}
 	r->code = 200;
 	if (r->route.kind == HTTP_ROUTE_READY) {
 		http_buffer_text(&r->answer, "{\"ready\":true}");
@@ -256,8 +269,6 @@ static void answer(struct http_request *r, const struct inf_reply *reply)
 		write_config(r, &reply->model_metadata);
 	} else if (reply->kind == INF_REPLY_MODEL_METADATA) {
 		write_metadata(r, &reply->model_metadata);
-	} else if (reply->kind == INF_REPLY_REPOSITORY_INDEX) {
-		write_index(r, &reply->repository_index);
 	} else if (reply->kind == INF_REPLY_MODEL_STATISTICS) {
 		write_stats(r, reply->model_statistics.model_stats, reply->model_statistics.n_model_stats);
 	} else {

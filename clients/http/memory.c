@@ -2,7 +2,8 @@
 /* Counted memory.
  *
  * Each piece has a header with its size, so that freeing needs none, as jansson's functions have it. What must always
- * be true: the count is raised before malloc is called, so that no request makes the process larger than the limit. */
+ * be true: the count is raised before malloc is called, so that no request makes the process larger than the limit.
+ * jansson alone is never refused, because its lexer does not survive that; its input ends at the limit (json.c). */
 #include "clients/http/memory.h"
 
 #include <jansson.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 
 static uint64_t limit = UINT64_MAX, used;
+static size_t largest_for_json; /* bytes of the largest piece that jansson took for this JSON */
 
 struct header {
 	size_t n_bytes;
@@ -36,11 +38,9 @@ uint64_t http_memory_used(void)
 	return used;
 }
 
-static void *take(size_t n_bytes, bool is_zeroed)
+/* @n_all bytes with the header are charged already. */
+static void *take_charged(size_t n_all, bool is_zeroed)
 {
-	size_t n_all;
-	if (__builtin_add_overflow(n_bytes, sizeof(struct header), &n_all) || !http_memory_charge(n_all))
-		return NULL;
 	struct header *header = is_zeroed ? calloc(1, n_all) : malloc(n_all);
 	if (!header) {
 		http_memory_release(n_all);
@@ -48,6 +48,14 @@ static void *take(size_t n_bytes, bool is_zeroed)
 	}
 	header->n_bytes = n_all;
 	return header + 1;
+}
+
+static void *take(size_t n_bytes, bool is_zeroed)
+{
+	size_t n_all;
+	if (__builtin_add_overflow(n_bytes, sizeof(struct header), &n_all) || !http_memory_charge(n_all))
+		return NULL;
+	return take_charged(n_all, is_zeroed);
 }
 
 void *http_alloc(size_t n_bytes)
@@ -73,9 +81,28 @@ char *http_strdup(const char *text)
 	return copy;
 }
 
+/* Counted beyond the limit too. Without memory for it the process ends, before jansson writes past a buffer. */
 static void *take_for_json(size_t n_bytes)
 {
-	return take(n_bytes, false);
+	size_t n_all;
+	if (__builtin_add_overflow(n_bytes, sizeof(struct header), &n_all))
+		abort();
+	largest_for_json = n_all > largest_for_json ? n_all : largest_for_json;
+	used += n_all;
+	void *memory = take_charged(n_all, false);
+	if (!memory)
+		abort();
+	return memory;
+}
+
+void http_memory_start_json(void)
+{
+	largest_for_json = 0;
+}
+
+bool http_memory_has_json_room(void)
+{
+	return used <= limit && largest_for_json <= (limit - used) / 2;
 }
 
 void http_memory_init(uint64_t max_bytes)

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Set the limit on all that is counted; jansson allocates here from then on. */
+/* Set the limit on all that is counted; jansson allocates here from then on, and is never refused. */
 void http_memory_init(uint64_t max_bytes);
 /* Count @n_bytes that the caller is about to take elsewhere. False: they are too many. */
 bool http_memory_charge(size_t n_bytes);
@@ -18,6 +18,11 @@ bool http_memory_charge(size_t n_bytes);
 void http_memory_release(size_t n_bytes);
 /* Bytes that are counted now. */
 uint64_t http_memory_used(void);
+
+/* jansson begins to parse. */
+void http_memory_start_json(void);
+/* Whether the limit lets jansson go on: it doubles its largest piece when that is full, a table or a string. */
+bool http_memory_has_json_room(void);
 
 /* Zeroed memory that is counted. NULL: the limit is reached, or there is none. */
 void *http_alloc(size_t n_bytes);

@@ -267,7 +267,8 @@ static bool write_data(struct http_request *r, struct answer *a, const struct ou
 	char error[400];
 	bool is_finite;
 	if (out->place) {
-		unsigned code = http_shared_write(out->place, out->data, out->n_bytes, error, sizeof(error));
+		unsigned code = http_shared_write(r->connection, out->place, out->data, out->n_bytes, error,
+			sizeof(error));
 		if (code)
 			http_request_fail(r, code, "output '%s': %s", out->info->name, error);
 		/* no parameters: Triton's client in C++ takes any for those of binary data */

@@ -43,15 +43,22 @@ int http_request_number(const struct http_request *r, const char *name, uint64_t
 	return 0;
 }
 
+/* jansson is never refused memory (memory.c), so it has no other reason to refuse. */
+static bool is_utf8(const char *text)
+{
+	json_t *valid = json_string(text);
+	json_decref(valid);
+	return valid != NULL;
+}
+
 /* Sentences quote what a client has sent, of which nobody knows that it is UTF-8. */
 static void make_ascii(char *text)
 {
-	json_t *valid = json_string(text);
-	if (!valid)
-		for (char *at = text; *at; at++)
-			if ((unsigned char)*at >= 0x80)
-				*at = '?';
-	json_decref(valid);
+	if (is_utf8(text))
+		return;
+	for (char *at = text; *at; at++)
+		if ((unsigned char)*at >= 0x80)
+			*at = '?';
 }
 
 void http_request_fail(struct http_request *r, unsigned code, const char *format, ...)
@@ -123,8 +130,7 @@ static bool has_method(struct http_request *r, const char *method)
 {
 	bool is_get = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
 	r->is_post = strcmp(method, "POST") == 0;
-	json_t *model = json_string(r->route.model), *region = json_string(r->route.region); /* NULL: no UTF-8 */
-	if (!model || !region)
+	if (!is_utf8(r->route.model) || !is_utf8(r->route.region))
 		http_request_fail(r, 400, "the path is not UTF-8");
 	else if (!r->route.kind)
 		http_request_fail(r, 404, "%s", r->route.refusal);
@@ -133,8 +139,6 @@ static bool has_method(struct http_request *r, const char *method)
 			r->route.is_get && r->route.is_post ? "GET and POST"
 			: r->route.is_get                   ? "GET"
 							    : "POST");
-	json_decref(model);
-	json_decref(region);
 	return !r->code;
 }
 
@@ -142,6 +146,7 @@ static void start(struct http_request *r, const char *url, const char *method)
 {
 	const char *error;
 	uint64_t n_bytes = 0;
+	int rc = http_request_number(r, "Content-Length", &n_bytes); /* a large body is not even dropped */
 	http_route_parse(&r->route, url);
 	http_connection_set(r->connection, HTTP_RECEIVING);
 	if (is_trusted(r) && has_method(r, method)) {
@@ -151,7 +156,7 @@ static void start(struct http_request *r, const char *url, const char *method)
 			r->server->config.body_limit, &error);
 		if (code)
 			http_request_fail(r, code, "%s", error);
-		else if (http_request_number(r, "Content-Length", &n_bytes) == 0 && n_bytes > r->body.max_bytes)
+		else if (rc == 0 && n_bytes > r->body.max_bytes)
 			http_request_fail(r, 413,
 				"the body is larger than the gateway allows ('body_limit' in inferd-http.conf)");
 		else if (r->route.kind == HTTP_ROUTE_INFER)
@@ -166,16 +171,18 @@ static void start(struct http_request *r, const char *url, const char *method)
 
 static enum MHD_Result queue(struct http_request *r)
 {
+	static const char no_memory[] = "{\"error\":\"the gateway has no memory left for this answer\"}";
 	struct MHD_Response *response = r->response;
 	r->response = NULL;
 	r->phase = HTTP_PHASE_QUEUED;
 	http_connection_set(r->connection, HTTP_SENDING);
-	if (!response) {
-		if (!r->code || r->answer.is_failed) {
-			http_request_fail(r, 503, "the gateway has no memory left for this answer");
-			if (r->answer.is_failed)
-				return MHD_NO;
-		}
+	if (!response && (!r->code || r->answer.is_failed)) {
+		r->code = 503;
+		response = MHD_create_response_from_buffer_static(strlen(no_memory), no_memory);
+		if (!response)
+			return MHD_NO;
+		MHD_add_response_header(response, "Content-Type", "application/json");
+	} else if (!response) {
 		response = MHD_create_response_from_buffer_with_free_callback(r->answer.n_bytes, r->answer.data,
 			http_free);
 		if (!response)

@@ -204,6 +204,10 @@ static void sweep(struct http_server *server, uint64_t now_ns)
 	http_peer_sweep(server, now_ns);
 	http_ask_sweep(server, now_ns);
 	http_server_accept_again(server);
+	if (server->watchdog_ns && now_ns >= server->alive_ns) {
+		server->alive_ns = now_ns + server->watchdog_ns / 4;
+		http_listeners_notify("WATCHDOG=1");
+	}
 }
 
 static int timeout_ms(const struct http_server *server)
@@ -230,6 +234,7 @@ static bool has_ended(const struct http_server *server)
 int http_server_run(struct http_server *server)
 {
 	struct epoll_event events[MAX_EVENTS];
+	server->watchdog_ns = http_listeners_watchdog_ns();
 	http_listeners_notify("READY=1");
 	while (!has_ended(server)) {
 		int n = epoll_wait(server->epoll_fd, events, MAX_EVENTS, timeout_ms(server));

@@ -42,6 +42,8 @@ struct http_server {
 	bool has_resumed;     /* libmicrohttpd has something to do */
 	uint64_t stop_ns;     /* when a stop waits no longer */
 	uint64_t sweep_ns;    /* when deadlines are looked at next */
+	uint64_t watchdog_ns; /* how often systemd wants to hear of the loop; 0: never */
+	uint64_t alive_ns;    /* when it hears next */
 	struct inf_spin spin; /* whether to poll for the daemon's next answer */
 	struct et_list_node connections, peers, dead_peers, asks, dead_asks;
 	unsigned n_connections, n_asks;

@@ -6,36 +6,54 @@
  *
  * What must always be true: a key is one name in /dev/shm, opened without following links and without waiting (a FIFO),
  * and the file is a regular one of the gateway's own user. Sentences never name a key, which another client might have
- * chosen as a secret. */
+ * chosen as a secret.
+ *
+ * Each region is its client's own: a user of the Unix socket, or all clients over TCP, who are one. Others neither see nor
+ * use it, and may give the same name to another. */
 #include "clients/http/shared.h"
 
+#include "clients/http/json.h"
 #include "runtime/base/checked.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_REGIONS = 64 };
+enum { MAX_REGIONS = 256, MAX_OF_CLIENT = 64 };
 
 static struct region {
 	char name[HTTP_MAX_NAME], key[256];
 	uint64_t offset, n_bytes;
 	int fd;
+	bool is_unix; /* the client */
+	uid_t uid;    /* is_unix */
 } regions[MAX_REGIONS];
 static size_t n_regions;
 
-static struct region *find(const char *name)
+static bool is_of(const struct region *region, const struct http_connection *c)
+{
+	return region->is_unix == c->is_unix && (!c->is_unix || region->uid == c->uid);
+}
+
+static struct region *find(const struct http_connection *c, const char *name)
 {
 	for (size_t i = 0; i < n_regions; i++)
-		if (strcmp(regions[i].name, name) == 0)
+		if (is_of(&regions[i], c) && strcmp(regions[i].name, name) == 0)
 			return &regions[i];
 	return NULL;
+}
+
+static size_t count(const struct http_connection *c)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < n_regions; i++)
+		n += is_of(&regions[i], c);
+	return n;
 }
 
 static void drop(struct region *region)
@@ -95,12 +113,13 @@ static void add(struct http_request *r, const json_t *root)
 			r->route.region);
 		return;
 	}
-	if (find(r->route.region)) {
+	if (find(r->connection, r->route.region)) {
 		http_request_fail(r, 400, "shared memory region '%s' already in manager", r->route.region);
 		return;
 	}
-	if (n_regions == MAX_REGIONS) {
-		http_request_fail(r, 429, "there are %d shared memory regions; unregister one", MAX_REGIONS);
+	if (n_regions == MAX_REGIONS || count(r->connection) >= MAX_OF_CLIENT) {
+		http_request_fail(r, 429, "there are %d shared memory regions; unregister one",
+			n_regions == MAX_REGIONS ? MAX_REGIONS : MAX_OF_CLIENT);
 		return;
 	}
 	struct region *region = &regions[n_regions];
@@ -111,6 +130,8 @@ static void add(struct http_request *r, const json_t *root)
 		http_request_fail(r, 400, "failed to register shared memory region '%s': %s", r->route.region, error);
 		return;
 	}
+	region->is_unix = r->connection->is_unix;
+	region->uid = r->connection->uid;
 	snprintf(region->name, sizeof(region->name), "%s", r->route.region);
 	snprintf(region->key, sizeof(region->key), "%.255s", key);
 	n_regions++;
@@ -123,7 +144,7 @@ static void add(struct http_request *r, const json_t *root)
 static void list(struct http_request *r)
 {
 	bool is_first = true;
-	if (r->route.region[0] && !find(r->route.region)) {
+	if (r->route.region[0] && !find(r->connection, r->route.region)) {
 		http_request_fail(r, 404, "Unable to find system shared memory region: '%s'", r->route.region);
 		return;
 	}
@@ -131,7 +152,7 @@ static void list(struct http_request *r)
 	http_buffer_text(&r->answer, "[");
 	for (size_t i = 0; i < n_regions; i++) {
 		const struct region *region = &regions[i];
-		if (r->route.region[0] && strcmp(r->route.region, region->name) != 0)
+		if (!is_of(region, r->connection) || (r->route.region[0] && strcmp(r->route.region, region->name) != 0))
 			continue;
 		http_buffer_text(&r->answer, is_first ? "{\"name\":" : ",{\"name\":");
 		is_first = false;
@@ -142,6 +163,13 @@ static void list(struct http_request *r)
 			region->n_bytes);
 	}
 	http_buffer_text(&r->answer, "]");
+}
+
+static void drop_all(const struct http_connection *c)
+{
+	for (size_t i = n_regions; i > 0; i--)
+		if (is_of(&regions[i - 1], c))
+			drop(&regions[i - 1]); /* what takes its place was looked at before */
 }
 
 static void answer_cuda(struct http_request *r)
@@ -164,11 +192,11 @@ void http_shared_answer(struct http_request *r)
 	} else if (r->route.kind == HTTP_ROUTE_MEMORY_STATUS) {
 		list(r);
 	} else if (r->route.kind == HTTP_ROUTE_MEMORY_UNREGISTER) {
-		struct region *region = r->route.region[0] ? find(r->route.region) : NULL;
+		struct region *region = r->route.region[0] ? find(r->connection, r->route.region) : NULL;
 		if (region)
 			drop(region);
 		else if (!r->route.region[0])
-			http_shared_deinit();
+			drop_all(r->connection);
 		r->code = 200;
 		http_buffer_text(&r->answer, "{}");
 	} else if (!r->server->config.shared_memory) {
@@ -177,8 +205,14 @@ void http_shared_answer(struct http_request *r)
 			"('shared_memory' in inferd-http.conf)",
 			r->route.region);
 	} else {
-		json_t *root = json_loadb(r->text.data ? r->text.data : "", r->text.n_bytes, 0, NULL);
-		add(r, root);
+		char error[400];
+		json_t *root;
+		unsigned code = http_json_parse(&root, r->text.data ? r->text.data : "", r->text.n_bytes, error,
+			sizeof(error));
+		if (code)
+			http_request_fail(r, code, "%s", error);
+		else
+			add(r, root);
 		json_decref(root);
 	}
 }
@@ -186,9 +220,10 @@ void http_shared_answer(struct http_request *r)
 /* --- tensors ------------------------------------------------------------------------------------------ */
 
 /* NULL: a sentence is in @error. */
-static const struct region *region_of(const struct http_place *place, size_t n_bytes, char *error, size_t error_size)
+static const struct region *region_of(const struct http_connection *c, const struct http_place *place, size_t n_bytes,
+	char *error, size_t error_size)
 {
-	const struct region *region = find(place->region);
+	const struct region *region = find(c, place->region);
 	if (!region)
 		snprintf(error, error_size, "Unable to find shared memory region: '%s'", place->region);
 	else if (n_bytes > place->n_bytes)
@@ -202,9 +237,10 @@ static const struct region *region_of(const struct http_place *place, size_t n_b
 	return NULL;
 }
 
-unsigned http_shared_read(const struct http_place *place, void *to, size_t n_bytes, char *error, size_t error_size)
+unsigned http_shared_read(const struct http_connection *c, const struct http_place *place, void *to, size_t n_bytes,
+	char *error, size_t error_size)
 {
-	const struct region *region = region_of(place, n_bytes, error, error_size);
+	const struct region *region = region_of(c, place, n_bytes, error, error_size);
 	if (!region)
 		return 400;
 	for (size_t n_done = 0; n_done < n_bytes;) {
@@ -221,10 +257,10 @@ unsigned http_shared_read(const struct http_place *place, void *to, size_t n_byt
 	return 0;
 }
 
-unsigned http_shared_write(const struct http_place *place, const void *from, size_t n_bytes, char *error,
-	size_t error_size)
+unsigned http_shared_write(const struct http_connection *c, const struct http_place *place, const void *from,
+	size_t n_bytes, char *error, size_t error_size)
 {
-	const struct region *region = region_of(place, n_bytes, error, error_size);
+	const struct region *region = region_of(c, place, n_bytes, error, error_size);
 	struct stat file;
 	if (!region)
 		return 400;

@@ -20,6 +20,7 @@ from machine import (CONFIG, EXTRA, MODEL, MODEL_FILE, PACKAGES, TOP, Wrong, add
 TOOLS = {"scp": "for to; do :; done\nwhile [ $# -gt 1 ]; do cp \"$1\" \"${to#*:}\"; shift; done\n",
          "ssh": "shift\nexec sh -c \"$*\"\n"}
 UNITS = ("inferd.socket", "inferd-manager.socket", "inferd.service")
+HTTP_UNITS = ("inferd-http.socket", "inferd-http.service")
 # What the README names in its text, and what shows that it is right.
 NAMES = {
     "import", "rollback", "inferd.conf", "inferd.conf.d", "stage",  # short for what stands beside them
@@ -62,7 +63,7 @@ def packages_are_copied_and_installed(folder):
             sh(command, os.path.join(folder, "checkout"))
     for command in install:
         sh(command)
-    check(are_active(), "the service and its sockets are not active")
+    check(are_active(UNITS + HTTP_UNITS), "the services and their sockets are not active")
 
 
 def all_packages_are_listed(folder):
@@ -76,7 +77,7 @@ def upgrade(commands, folder):
     before = show("MainPID")
     for path in glob.glob("/tmp/*.deb"):
         os.unlink(path)
-    for path in package_files(os.path.join(folder, "upgrade"), PACKAGES):
+    for path in package_files(os.path.join(folder, "upgrade"), PACKAGES + ["inferd-http"]):
         shutil.copy(path, "/tmp")
     known.update(commands)
     check(commands == ["apt install"], f"how are newer packages installed: {commands}?")
@@ -129,7 +130,7 @@ def stop(commands, _):
     for command in commands:
         sh(command)
     call("inferctl", "models", expect=1)
-    check(not any(show("ActiveState", unit) == "active" for unit in UNITS), "a client started the service again")
+    check(not any(show("ActiveState", unit) == "active" for unit in UNITS + HTTP_UNITS), "a client started the service again")
 
 
 def uninstall(commands, _):
@@ -161,7 +162,7 @@ def packages_are_managed(folder):
         except Wrong as e:
             raise Wrong(f"{title}: {e}") from e
     shutil.rmtree("/etc/inferd")
-    call("apt-get", "-qq", "purge", "inferctl", "libinferd0")
+    call("apt-get", "-qq", "purge", "inferctl", "inferd-http", "libinferd0")
 
 
 # --- without packages --------------------------------------------------------------------------------------------------------
@@ -239,7 +240,7 @@ def a_stage_is_uninstalled(folder):
         sh(command, os.path.join(folder, "checkout"))
     left = [path for path in staged(folder) if os.path.lexists("/" + path)]
     check(not left, f"left behind: {left}")
-    check(not any(show("ActiveState", unit) == "active" for unit in UNITS), "the service runs on")
+    check(not any(show("ActiveState", unit) == "active" for unit in UNITS + HTTP_UNITS), "the service runs on")
     for path in ("/var/lib/inferd", "/var/cache/inferd", "/etc/passwd"):
         check(os.path.exists(path), f"{path} is gone")
         known.add(path)

@@ -226,6 +226,7 @@ class Infer(gateway.Case):
                       {"inputs": [{"name": "input_0", "datatype": "FP32", "shape": [2]}]},
                       {"inputs": [binary_input("input_0", [2], b"1234")]}, {"inputs": [binary_input("input_0", [2], b"12345678")]},
                       {"inputs": [good], "outputs": [{"name": "x"}]}, {"inputs": [good], "outputs": [{}]},
+                      {"inputs": [good], "outputs": [{"name": "output_0"}, {"name": "output_0"}]},
                       {"inputs": [good], "outputs": [{"name": "output_0", "parameters": {"classification": -1}}]},
                       {"inputs": [good], "outputs": [{"name": "output_0", "parameters": {"binary_data": 1}}]},
                       {"inputs": [good], "id": 5}, {"inputs": [good], "id": "x" * 300}, {"inputs": [good], "parameters": 5},
@@ -381,6 +382,26 @@ class Memory(gateway.Case):
         self.refuse("POST", "/v2/models/add_one/infer", self.request(self.place("a", 8), self.place("a", 8, 8000)), has="smaller")
         self.assertEqual(path.stat().st_size, 8)
         self.live()
+
+    def test_others_regions(self):
+        """What a client over TCP has registered, a user of the Unix socket neither sees, uses nor unregisters."""
+        path, other = self.file(floats(1, 2) + bytes(8)), self.file(floats(5, 6) + bytes(8))
+        self.register("a", path, 16)
+        c = gateway.UnixConnection(self.path)
+        self.addCleanup(c.close)
+        request = self.request(self.place("a", 8), self.place("a", 8, 8))
+        self.assertEqual(self.json("GET", "/v2/systemsharedmemory/status", connection=c), [])
+        self.refuse("GET", "/v2/systemsharedmemory/region/a/status", status=404, connection=c)
+        self.refuse("POST", "/v2/models/add_one/infer", request, has="Unable to find", connection=c)
+        for what in "region/a/", "":
+            self.json("POST", f"/v2/systemsharedmemory/{what}unregister", connection=c)
+        self.json("POST", "/v2/models/add_one/infer", request)
+        self.assertEqual(path.read_bytes(), floats(1, 2, 2, 3))
+        self.json("POST", "/v2/systemsharedmemory/region/a/register", {"key": other.name, "byte_size": 16}, connection=c)
+        self.json("POST", "/v2/models/add_one/infer", request, connection=c)
+        self.assertEqual((path.read_bytes(), other.read_bytes()), (floats(1, 2, 2, 3), floats(5, 6, 6, 7)))
+        self.json("POST", "/v2/systemsharedmemory/unregister", connection=c)
+        self.assertEqual([m["key"] for m in self.json("GET", "/v2/systemsharedmemory/status")], [f"/{path.name}"])
 
     def test_many_regions(self):
         path = self.file(bytes(64))

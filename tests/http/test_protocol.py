@@ -4,8 +4,10 @@
 
     test_protocol.py INFERD INFERD-HTTP INFERCTL
 """
+import os
 import socket
 import threading
+import unittest.mock
 
 import gateway
 
@@ -111,6 +113,19 @@ class Protocol(gateway.Case):
         self.assertEqual(self.json("GET", "/v2/models/add%5fone")["name"], "add_one")
         self.assertEqual(self.json("GET", "/v2?x=1")["name"], "inferd")
 
+    def test_service_manager(self):
+        """The gateway tells systemd that it is ready, and again and again that its loop runs."""
+        path, folder = str(self.folder / "second.sock"), self.folder
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.bind(str(folder / "notify"))
+            s.settimeout(120)
+            with unittest.mock.patch.dict(os.environ, NOTIFY_SOCKET=str(folder / "notify"), WATCHDOG_USEC="2000000"):
+                second = gateway.Process([self.inferd_http, "--config", str(folder / "inferd-http.conf"), "--socket", path],
+                                         path, folder / "second.log")
+            said = [s.recv(4096) for _ in range(4)]
+            second.end()
+        self.assertEqual(said, [b"READY=1"] + [b"WATCHDOG=1"] * 3)
+
     def test_methods(self):
         self.refuse("POST", "/v2/health/live", status=405, has="GET")
         self.refuse("GET", "/v2/models/add_one/infer", status=405, has="POST")
@@ -165,6 +180,17 @@ class Allowed(gateway.Case):
             type(self).daemon = self.start_daemon()
         answer = self.json("POST", "/v2/models/add_one/infer", request, connection=c)
         self.assertEqual(answer["outputs"][0]["data"], [2, 3])
+
+
+class Little(gateway.Case):
+    """An answer that is larger than the memory of the gateway."""
+
+    models = {f"{'m' * 200}{i}": gateway.PROGRAMS["add_one"] for i in range(300)}
+    config = "memory = 64K\n"
+
+    def test_answer(self):
+        self.refuse("POST", "/v2/repository/index", status=503, has="no memory left for this answer")
+        self.live()
 
 
 class Crowd(gateway.Case):
