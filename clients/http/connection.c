@@ -154,7 +154,9 @@ bool http_connection_has_room(struct http_server *server)
 		return true;
 	for (struct et_list_node *node = server->connections.next; node != &server->connections; node = node->next) {
 		struct http_connection *c = ET_CONTAINER_OF(node, struct http_connection, node);
-		if (c->activity == HTTP_IDLE && c->deadline_ns && (!oldest || c->deadline_ns < oldest->deadline_ns))
+		if (c->activity == HTTP_IDLE && !c->deadline_ns)
+			return false; /* it is being closed: no other one must go */
+		if (c->activity == HTTP_IDLE && (!oldest || c->deadline_ns < oldest->deadline_ns))
 			oldest = c;
 	}
 	if (oldest) {
