@@ -39,10 +39,11 @@ void http_connection_notify(void *server, struct MHD_Connection *mhd, void **con
 struct http_connection *http_connection_of(struct MHD_Connection *mhd);
 /* What it does from now on, which sets its deadline. */
 void http_connection_set(struct http_connection *c, enum http_activity activity);
-/* Whether there is room for another client. If all connections are taken, the one that has been idle for longest is
- * shut down, and room is there when it has ended. */
+/* Whether there is room for another client. If all connections are taken, of those without a request the one whose
+ * deadline is the first is shut down, and room is there when it has ended. */
 bool http_connection_has_room(struct http_server *server);
-/* Whether the client at the socket @fd may connect: one user of the Unix socket may have half of all connections. */
+/* Whether the client at the socket @fd may connect: one user of the Unix socket may have half of all connections,
+ * unless it is root. */
 bool http_connection_is_welcome(const struct http_server *server, int fd);
 /* Shut down connections whose deadline has passed. */
 void http_connection_sweep(struct http_server *server, uint64_t now_ns);

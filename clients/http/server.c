@@ -32,7 +32,7 @@
 #define SECOND   UINT64_C(1000000000)
 #define SWEEP_NS (SECOND / 2)
 #define SPIN_NS  UINT64_C(50000)
-enum { MAX_EVENTS = 64, MAX_ACCEPTS = 16, CONNECTION_MEMORY = 96 << 10, DRAIN_S = 10 };
+enum { MAX_EVENTS = 64, CONNECTION_MEMORY = 96 << 10, DRAIN_S = 10 };
 
 uint64_t http_now_ns(void)
 {
@@ -76,33 +76,33 @@ void http_server_accept_again(struct http_server *server)
 	server->is_paused = false;
 }
 
+/* One client in each turn of the loop: libmicrohttpd starts its connection only when it runs, and until then it is
+ * neither counted nor known as its user's. */
 static void on_client(struct http_source *source, uint32_t events)
 {
 	struct http_listener *l = ET_CONTAINER_OF(source, struct http_listener, source);
 	struct http_server *server = l->server;
-	for (int i = 0; i < MAX_ACCEPTS && !server->is_stopping; i++) {
-		struct sockaddr_storage address;
-		socklen_t n = sizeof(address);
-		if (!http_connection_has_room(server)) {
-			pause_accepting(server);
-			return;
-		}
-		int fd = accept4(source->fd, (struct sockaddr *)&address, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (fd < 0 && (errno == ECONNABORTED || errno == EINTR))
-			continue;
-		if (fd < 0) {
-			if (errno != EAGAIN && errno != EWOULDBLOCK) {
-				et_logf(&server->log, ET_LOG_WARNING, "can't accept a client, waiting a moment: %s",
-					strerror(errno));
-				pause_accepting(server); /* the next sweep accepts again */
-			}
-			return;
-		}
-		if (!http_connection_is_welcome(server, fd))
-			close(fd);
-		else if (MHD_add_connection(server->mhd, fd, (const struct sockaddr *)&address, n) == MHD_YES)
-			server->has_resumed = true; /* MHD_add_connection closes what it refuses */
+	struct sockaddr_storage address;
+	socklen_t n = sizeof(address);
+	if (server->is_stopping || server->is_accepting)
+		return;
+	if (!http_connection_has_room(server)) {
+		pause_accepting(server);
+		return;
 	}
+	int fd = accept4(source->fd, (struct sockaddr *)&address, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd < 0) {
+		if (errno != EAGAIN && errno != EWOULDBLOCK && errno != ECONNABORTED && errno != EINTR) {
+			et_logf(&server->log, ET_LOG_WARNING, "can't accept a client, waiting a moment: %s",
+				strerror(errno));
+			pause_accepting(server); /* the next sweep accepts again */
+		}
+		return;
+	}
+	if (!http_connection_is_welcome(server, fd))
+		close(fd);
+	else if (MHD_add_connection(server->mhd, fd, (const struct sockaddr *)&address, n) == MHD_YES)
+		server->has_resumed = server->is_accepting = true; /* MHD_add_connection closes what it refuses */
 }
 
 /* --- start and end ------------------------------------------------------------------------------------ */
@@ -247,7 +247,7 @@ int http_server_run(struct http_server *server)
 		}
 		uint64_t mhd_ms;
 		if (server->has_resumed || (MHD_get_timeout64(server->mhd, &mhd_ms) == MHD_YES && !mhd_ms)) {
-			server->has_resumed = false;
+			server->has_resumed = server->is_accepting = false;
 			MHD_run(server->mhd);
 		}
 		uint64_t now = http_now_ns();

@@ -37,7 +37,8 @@ struct http_server {
 	struct http_source mhd_source, signal_source;
 	struct http_listener listeners[HTTP_MAX_LISTENERS];
 	size_t n_listeners;
-	bool is_paused; /* listeners wait for a connection to end */
+	bool is_paused;    /* listeners wait for a connection to end */
+	bool is_accepting; /* libmicrohttpd has a connection that it starts in this turn */
 	bool is_stopping;
 	bool has_resumed;     /* libmicrohttpd has something to do */
 	uint64_t stop_ns;     /* when a stop waits no longer */

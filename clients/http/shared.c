@@ -8,8 +8,8 @@
  * and the file is a regular one of the gateway's own user. Sentences never name a key, which another client might have
  * chosen as a secret.
  *
- * Each region is its client's own: a user of the Unix socket, or all clients over TCP, who are one. Others neither see nor
- * use it, and may give the same name to another. */
+ * Each region is its client's own: a user of the Unix socket, or all clients over TCP, who are one. Others neither see
+ * nor use it, and may give the same name to another. */
 #include "clients/http/shared.h"
 
 #include "clients/http/json.h"

@@ -8,7 +8,8 @@
 
 /* Answer a status, register or unregister request. */
 void http_shared_answer(struct http_request *r);
-/* Copy @n_bytes from or to the place, in a region that the client at @c has registered. 0, or an HTTP status with a sentence in @error. */
+/* Copy @n_bytes from or to the place, in a region that the client at @c has registered. 0, or an HTTP status with a
+ * sentence in @error. */
 unsigned http_shared_read(const struct http_connection *c, const struct http_place *place, void *to, size_t n_bytes,
 	char *error, size_t error_size);
 unsigned http_shared_write(const struct http_connection *c, const struct http_place *place, const void *from,

@@ -141,7 +141,7 @@ def uninstall(commands, _):
     for command in purged:
         sh(command)
     check(not any(os.path.exists(path) for path in (CONFIG, "/var/lib/inferd", "/var/cache/inferd")), "purge leaves something")
-    check("inferd:" not in read("/etc/passwd"), "the user stays")
+    check(not re.search(r"(?m)^inferd:", read("/etc/passwd")), "the user stays")
     check(os.path.exists(EXTRA), "purge deleted a file that the administrator had added")
 
 

@@ -206,6 +206,23 @@ class Crowd(gateway.Case):
         self.live()
         self.assertEqual(idle[0].recv(4096), b"")
 
+    def test_a_crowd_waits(self):
+        """Many who come at once are all answered: nobody is refused for want of room."""
+        request = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        with gateway.Paused(self.gateway.process.pid):
+            crowd = [self.raw(request) for _ in range(60)]
+        for s in crowd:
+            self.assertIn(b"200 OK", s.recv(4096))
+
+    def test_nobody_makes_room_for_nobody(self):
+        """As many connections as there may be all stay."""
+        idle = [self.raw(b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n") for _ in range(6)]
+        for s in idle:
+            self.assertIn(b"200 OK", s.recv(4096))
+        for s in idle:
+            s.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            self.assertIn(b"200 OK", s.recv(4096))
+
     def test_one_user_of_the_unix_socket_has_half(self):
         connections = []
         for _ in range(3):
