@@ -163,6 +163,7 @@ def packages_are_managed(folder):
             raise Wrong(f"{title}: {e}") from e
     shutil.rmtree("/etc/inferd")
     call("apt-get", "-qq", "purge", "inferctl", "inferd-http", "libinferd0")
+    check("inferd-http" not in read("/etc/passwd"), "the user of inferd-http stays")
 
 
 # --- without packages --------------------------------------------------------------------------------------------------------
