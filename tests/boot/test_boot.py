@@ -21,6 +21,7 @@ from machine import (CONFIG, EXTRA, MODEL, MODEL_FILE, PACKAGES, PATIENCE_S, TOP
 BUNDLED = os.path.join(TOP, "tests/models/small/gelu_xnnpack.bpte")
 CORPUS, VULKAN = os.path.join(TOP, "tests/conformance/corpus.tar.zst"), "vulkan/abs_shapes.bpte"
 EXPOSURE_TENTHS = 15
+CLIENTS = ["python3-inferd", "inferd-http", "gstreamer1.0-inferd"]  # each has a test in debian/tests
 CHANGE = "# changed by the administrator\n"
 N_KILLS = 6  # systemd gives up after five starts in ten seconds, unless the unit says otherwise
 
@@ -230,15 +231,15 @@ def opencl_runs_in_the_sandbox(folder):
 
 
 def passes_autopkgtest(folder):
-    """debian/tests: a stranger's programs, with libinferd-dev, python3-inferd or gstreamer1.0-inferd alone, as an ordinary user."""
+    """debian/tests: a stranger's programs, with libinferd-dev or one package of clients alone, as an ordinary user."""
     for part in ("debian", "clients/examples", "tests/models/small"):
         shutil.copytree(os.path.join(TOP, part), os.path.join("/tmp/tree", part))
     if os.path.exists("/etc/apt/sources.list"):
         os.unlink("/etc/apt/sources.list")  # there is no network
     # The whole container is for this test, which autopkgtest cannot know.
-    packages = package_files(folder, PACKAGES + ["python3-inferd", "gstreamer1.0-inferd"])
+    packages = package_files(folder, PACKAGES + CLIENTS)
     call("autopkgtest", "--ignore-restrictions=isolation-container", "-B", *packages, "/tmp/tree/", "--", "null")
-    apt("purge", "python3-inferd", "gstreamer1.0-inferd")
+    apt("purge", *CLIENTS)
 
 
 def reinstalls_and_keeps_a_changed_file(folder):
