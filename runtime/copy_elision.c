@@ -16,8 +16,6 @@
 #include "runtime/base/sort.h"
 #include "runtime/plan_internal.h"
 
-enum { LINE = 64 };
-
 /* One per value; what holds for an alias class is at its root. */
 struct facts {
 	uint32_t n_writes; /* calls that write to the class's memory */
@@ -88,14 +86,6 @@ static bool collect(struct elision *e)
 	return true;
 }
 
-static bool is_row_major(const struct et_tensor_spec *tensor)
-{
-	for (uint32_t d = 0; d < tensor->n_dims; d++)
-		if (tensor->dim_order[d] != d)
-			return false;
-	return true;
-}
-
 /* Whether the class has one tensor with memory, which is written once and may share it. */
 static bool may_share(const struct facts *class)
 {
@@ -162,7 +152,8 @@ static bool find_gap(struct elision *e, uint32_t x, uint32_t y, size_t *ret_at)
 			e->alive[n++] = (struct et_sort_item){ e->offsets[v], v };
 	et_sort_by_key(e->alive, e->alive + e->plan->spec->n_values, n);
 	for (size_t i = 0; i < n && e->alive[i].key < at + n_bytes; i++)
-		if (et_align_up(e->alive[i].key + spec_of(e, e->alive[i].index)->n_bytes, LINE, &end) && end > at)
+		if (et_align_up(e->alive[i].key + spec_of(e, e->alive[i].index)->n_bytes, ET_PLAN_LINE, &end) &&
+			end > at)
 			at = end;
 	*ret_at = at;
 	return n_bytes <= e->n_bytes && at <= e->n_bytes - n_bytes;
@@ -194,7 +185,9 @@ static void elide(struct elision *e, const struct et_plan_instruction *call, uin
 		plan->values[in].first >= when)
 		return;
 	if (self->dynamism != ET_STATIC || self->type != copy->type || self->n_bytes != copy->n_bytes ||
-		!is_row_major(self) || !is_row_major(copy) || spec_of(e, from->base)->n_bytes != copy->n_bytes)
+		!et_dim_order_is_contiguous(self->dim_order, self->n_dims) ||
+		!et_dim_order_is_contiguous(copy->dim_order, copy->n_dims) ||
+		spec_of(e, from->base)->n_bytes != copy->n_bytes)
 		return;
 	uint32_t base = from->base;
 	size_t at;

@@ -67,21 +67,13 @@ static void unite(struct ordering *o, uint32_t a, uint32_t b)
 		prefer(&groups[a], groups[b].order);
 }
 
-static bool is_row_major(const struct et_tensor_spec *tensor)
-{
-	for (uint32_t d = 0; d < tensor->n_dims; d++)
-		if (tensor->dim_order[d] != d)
-			return false;
-	return true;
-}
-
 static bool can_change(const struct et_plan *plan, uint32_t value_index)
 {
 	const struct et_tensor_spec *tensor = plan->spec->values[value_index].tensor;
 	const struct et_plan_value *value = &plan->values[value_index];
 	return tensor->storage == ET_STORAGE_PLANNED && tensor->dynamism == ET_STATIC && !tensor->constant &&
-	       is_row_major(tensor) && !value->is_input && !value->is_output && !value->is_state && !value->is_moved &&
-	       !value->is_view && !value->is_freed;
+	       et_dim_order_is_contiguous(tensor->dim_order, tensor->n_dims) && !value->is_input && !value->is_output &&
+	       !value->is_state && !value->is_moved && !value->is_view && !value->is_freed;
 }
 
 /* False if no tensor may change. */

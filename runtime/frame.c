@@ -13,8 +13,6 @@
 
 #include <string.h>
 
-enum { LINE = 64 };
-
 struct carving {
 	uint8_t *base; /* NULL: only measure */
 	size_t used;
@@ -161,8 +159,8 @@ enum et_status et_frame_new(struct et_frame **ret_frame, struct et_plan *plan, c
 	const struct et_allocator *arena, struct et_diag *diag)
 {
 	size_t n_bytes = plan->info.n_value_table_bytes;
-	struct et_frame *frame = small->alloc(small->self, n_bytes, LINE);
-	uint8_t *activations = arena->alloc(arena->self, plan->activation_bytes, LINE);
+	struct et_frame *frame = small->alloc(small->self, n_bytes, ET_PLAN_LINE);
+	uint8_t *activations = arena->alloc(arena->self, plan->activation_bytes, ET_PLAN_LINE);
 	if (!frame || !activations) {
 		small->free(small->self, frame, n_bytes);
 		arena->free(arena->self, activations, plan->activation_bytes);

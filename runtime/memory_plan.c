@@ -23,7 +23,6 @@
 #include <string.h>
 
 enum {
-	LINE = 64,
 	/* Limit on comparisons between inputs or outputs and other tensors. Only a hostile program needs more; its
 	 * remaining inputs and outputs are then copied. */
 	MAX_COMPARISONS = 1 << 24,
@@ -53,7 +52,8 @@ struct layout {
 static bool reserve(size_t *used, size_t offset, size_t n_bytes, size_t *ret_at)
 {
 	size_t at;
-	if (!et_align_up(*used, LINE, &at) || !et_add(at, offset % LINE, &at) || !et_add(at, n_bytes, used))
+	if (!et_align_up(*used, ET_PLAN_LINE, &at) || !et_add(at, offset % ET_PLAN_LINE, &at) ||
+		!et_add(at, n_bytes, used))
 		return false;
 	*ret_at = at;
 	return true;
@@ -281,7 +281,7 @@ static const uint8_t *constant_bytes(struct layout *layout, const struct et_tens
 	layout->is_wasteful = plan->info.n_copied_constant_bytes / MAX_COPIES > layout->n_largest;
 	if (layout->is_wasteful || !et_add(spec->n_bytes, ET_SOURCE_PADDING, &n_padded))
 		return NULL;
-	uint8_t *copy = et_pool_alloc(&plan->pool, n_padded, LINE);
+	uint8_t *copy = et_pool_alloc(&plan->pool, n_padded, ET_PLAN_LINE);
 	if (copy) {
 		memcpy(copy, spec->constant, spec->n_bytes);
 		plan->info.n_copied_constant_bytes += spec->n_bytes;
@@ -402,12 +402,12 @@ static bool lay_out(struct layout *layout)
 		!make_tensors(layout) || !list_scalars(plan))
 		return false;
 	size_t n_shared = plan->info.n_shared_bytes;
-	if (layout->n_state && !et_add(layout->n_state, LINE, &plan->state_bytes[ET_STATE_PRIVATE]))
+	if (layout->n_state && !et_add(layout->n_state, ET_PLAN_LINE, &plan->state_bytes[ET_STATE_PRIVATE]))
 		return false;
-	if (!et_add(layout->n_activation, LINE, &plan->activation_bytes))
+	if (!et_add(layout->n_activation, ET_PLAN_LINE, &plan->activation_bytes))
 		return false;
 	if (n_shared) /* the sum of all arenas does not overflow: program_method.c */
-		plan->state_bytes[ET_STATE_SHARED] = n_shared + LINE;
+		plan->state_bytes[ET_STATE_SHARED] = n_shared + ET_PLAN_LINE;
 	plan->info.n_activation_bytes = layout->n_activation;
 	plan->info.n_state_bytes = layout->n_state + n_shared + plan->n_state_scalars * sizeof(struct et_evalue) +
 				   plan->n_state_shapes * sizeof(int32_t);

@@ -21,6 +21,8 @@
 #include <stdatomic.h>
 
 #define ET_NO_TENSOR UINT32_MAX
+/* Memory of tensors begins at a multiple of this: a cache line. */
+enum { ET_PLAN_LINE = 64 };
 
 /* Memory that outlives runs: a Method's private state, and the state that Methods of one Program may share. */
 enum et_state_index { ET_STATE_PRIVATE, ET_STATE_SHARED, ET_N_STATES };
