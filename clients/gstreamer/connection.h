@@ -12,7 +12,7 @@
 
 enum { INF_GST_MAX_IN_FLIGHT = 16, INF_GST_MAX_IMPORTS = 64 };
 
-/* What goes through the filter, in order: a frame or an event. */
+/* A frame or an event: items go through the filter in order. */
 struct inf_gst_item {
 	GstBuffer *frame;          /* or NULL */
 	GstEvent *event;           /* or NULL */

@@ -41,7 +41,7 @@ typedef struct inf_gst_filter {
 	size_t n_tensor;     /* bytes of a whole frame's tensor */
 	bool has_caps, is_tensor, needs_reset, has_lost;
 
-	/* From READY on. */
+	/* Valid from the state READY on. */
 	struct inf_gst_labels labels;
 } InferdFilter;
 typedef struct {

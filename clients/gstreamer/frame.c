@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frame: one pass over the pixels of a video frame, in which layout, order of colours, scale and offset change.
+/* Frame: one pass over the pixels of a video frame, in which layout, order of channels, scale and offset change.
  *
  * A component's place in a pixel comes from GStreamer's description of the format, and the tensor's strides come from
  * its dim order, so one loop serves all formats and layouts. */

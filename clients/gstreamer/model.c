@@ -201,7 +201,7 @@ GstCaps *inf_gst_input_caps(const struct inf_gst_input *input)
 		GValue formats = G_VALUE_INIT, format = G_VALUE_INIT;
 		g_value_init(&formats, GST_TYPE_LIST);
 		g_value_init(&format, G_TYPE_STRING);
-		/* Where frames can be the tensor itself, whoever converts before the filter writes it. */
+		/* Such frames can be the tensor itself: the element that converts before the filter writes it. */
 		size_t n = takes_frames(input) ? 1 : G_N_ELEMENTS(rgb);
 		for (size_t i = 0; i < n; i++) {
 			size_t at = input->is_bgr && i < 2 ? 1 - i : i; /* the model's own order first */

@@ -19,7 +19,7 @@ enum inf_gst_kind { INF_GST_IMAGE, INF_GST_SOUND };
 /* enum of the property input-image-format; its first value means that nobody has said anything. */
 enum inf_gst_layout { INF_GST_LAYOUT_AUTO, INF_GST_LAYOUT_HWC, INF_GST_LAYOUT_CHW };
 
-/* What the user has said in properties, which wins over what model.conf says. */
+/* The user's properties; they win over model.conf. */
 struct inf_gst_wishes {
 	enum inf_gst_layout layout;
 	bool has_scale, has_offset;

@@ -103,7 +103,7 @@ static const struct type {
 	{ "BOOL", GST_TENSOR_DATA_TYPE_UINT8, 1 },
 };
 
-/* Those of scalars. */
+/* Types of scalars. */
 static const struct type truth = { "BOOL", GST_TENSOR_DATA_TYPE_UINT8, 1 };
 static const struct type integer = { "INT", GST_TENSOR_DATA_TYPE_INT64, 8 };
 static const struct type real = { "DOUBLE", GST_TENSOR_DATA_TYPE_FLOAT64, 8 };
@@ -147,7 +147,7 @@ static void read_scalar(struct output *output, const struct inferd_binding *b, s
 	}
 }
 
-/* What output @index is now. With the connection's lock. */
+/* Read the present state of output @index. The caller holds the connection's lock. */
 static void read_output(struct output *output, const struct inferd_method *m, const struct inferd_binding *b,
 	size_t index)
 {

@@ -119,7 +119,7 @@ static void test_properties(void **state)
 	rig_deinit(&rig);
 }
 
-/* Integers and halves, grey, and a dim order of its own, which results are without. */
+/* Inputs of integers and FP16, grey images, and an output with a dim order, which results do not keep. */
 static void test_datatypes(void **state)
 {
 	static const uint8_t last[] = { 0, 2, 3, 1 };
