@@ -323,6 +323,7 @@ static void revive(struct inf_fallback *fallback, struct inf_model *s)
 		inf_repository_is_passed_over(fallback->repository, s))
 		return;
 	s->successor = inf_model_unref(s->successor);
+	inf_run_failures_forget(&s->run_failures); /* runs went on failing until its clients had moved */
 	inf_model_set_state(s, INF_MODEL_READY);
 }
 

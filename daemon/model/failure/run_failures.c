@@ -75,3 +75,11 @@ void inf_run_failures_rest(struct inf_run_failures *f, uint64_t now_ns)
 		f->rests_until_ns = UINT64_MAX;
 	pthread_mutex_unlock(&f->lock);
 }
+
+void inf_run_failures_forget(struct inf_run_failures *f)
+{
+	pthread_mutex_lock(&f->lock);
+	f->n = 0;
+	f->is_too_many = false;
+	pthread_mutex_unlock(&f->lock);
+}

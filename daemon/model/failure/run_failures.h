@@ -41,5 +41,7 @@ bool inf_run_failures_count(struct inf_run_failures *failures, const struct inf_
 bool inf_run_failures_take(struct inf_run_failures *failures, char *text, size_t room);
 /* Nothing can be done about them now: count none for the length of the window. Any thread. */
 void inf_run_failures_rest(struct inf_run_failures *failures, uint64_t now_ns);
+/* The model is tried again: the failures so far do not count. Any thread. */
+void inf_run_failures_forget(struct inf_run_failures *failures);
 
 #endif

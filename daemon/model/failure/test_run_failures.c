@@ -80,6 +80,20 @@ static void test_rest(void **state)
 	inf_run_failures_deinit(&f);
 }
 
+static void test_forget(void **state)
+{
+	struct inf_run_failures f;
+	char text[200];
+	inf_run_failures_init(&f);
+	assert_false(count(&f, 2, 5, "a"));
+	inf_run_failures_forget(&f);
+	assert_false(count(&f, 2, 6, "b"));
+	assert_true(count(&f, 2, 7, "c"));
+	inf_run_failures_forget(&f);
+	assert_false(inf_run_failures_take(&f, text, sizeof(text)));
+	inf_run_failures_deinit(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -87,6 +101,7 @@ int main(void)
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_rest),
+		cmocka_unit_test(test_forget),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
