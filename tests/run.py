@@ -81,10 +81,10 @@ class Leg:
 RELEASE = ["-Doptimization=3"]  # as installed; gcc also warns of more then
 LEGS = [
     Leg("lint", "the rules of the source tree", build="gcc", options=RELEASE, suites=["lint"]),
-    Leg("gcc", "gcc, optimized: every suite", options=RELEASE, without=["lint", "fuzz", "boot"]),
+    Leg("gcc", "gcc, optimized: every suite", options=RELEASE, without=["lint", "fuzz", "boot", "rusticl"]),
     Leg("boot", "the Debian packages on a booted system", build="gcc", options=RELEASE, suites=["boot"]),
     Leg("asan", "AddressSanitizer and UndefinedBehaviorSanitizer: every suite", cc="clang",
-        options=["-Db_sanitize=address,undefined"], without=["lint", "fuzz", "tools", "install", "boot"], patience=3),
+        options=["-Db_sanitize=address,undefined"], without=["lint", "fuzz", "tools", "install", "boot", "rusticl"], patience=3),
     Leg("fuzz", "the fuzz corpora, replayed under the sanitizers", build="asan", cc="clang",
         options=["-Db_sanitize=address,undefined"], suites=["fuzz"], patience=3),
     Leg("tsan", "ThreadSanitizer: unit, end to end, hostile", cc="clang",
@@ -107,6 +107,8 @@ QUICK = ["tools", "lint", "gcc"]
 if os.environ.get("INFERD_TEST_KERNEL"):  # tools/test --with kernel
     LEGS.append(Leg("kernel", "under Debian's own kernel, emulated: device memory, Landlock", build="gcc", options=RELEASE, patience=6,
                     tests=["ipc-region", "e2e-dma_buf", "plugins-process", "gstreamer-pipelines"], wrap=os.path.join(TOP, "tools", "kernel")))
+if os.environ.get("INFERD_TEST_RUSTICL"):  # tools/test --with rusticl
+    LEGS.append(Leg("rusticl", "OpenCL by Mesa's rusticl", build="gcc", options=RELEASE, suites=["rusticl"], patience=3))
 
 
 class Sum:

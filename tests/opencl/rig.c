@@ -52,10 +52,19 @@ int rig_open(struct rig *rig)
 	return rig->table->open(&rig->host, &rig->self, &rig->message);
 }
 
-bool rig_open_pocl(struct rig *rig)
+void rig_set_driver(struct rig *rig)
 {
-	rig_set(rig, "platforms", "Portable Computing Language");
+	const char *driver = getenv("INFERD_TEST_OPENCL");
+	bool is_rusticl = driver && strcmp(driver, "rusticl") == 0;
+	rig_set(rig, "platforms", is_rusticl ? "rusticl" : "Portable Computing Language");
+	if (is_rusticl)
+		rig_set(rig, "drivers", "llvmpipe");
 	rig_set(rig, "devices", "cpu");
+}
+
+bool rig_open_driver(struct rig *rig)
+{
+	rig_set_driver(rig);
 	int result = rig_open(rig);
 	if (result && !strstr(rig->message.text, "OpenCL"))
 		fail_msg("%d: %s", result, rig->message.text);

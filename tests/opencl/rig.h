@@ -26,8 +26,11 @@ void rig_load(struct rig *rig);
 void rig_set(struct rig *rig, const char *key, const char *value);
 /* The result of open. */
 int rig_open(struct rig *rig);
-/* With PoCL's CPU. False where there is none: the test is skipped then. */
-bool rig_open_pocl(struct rig *rig);
+/* Set the options that choose the CPU as the device: PoCL's, or that of Mesa's rusticl if $INFERD_TEST_OPENCL is
+ * "rusticl". */
+void rig_set_driver(struct rig *rig);
+/* Open that device. False where there is no such driver: the test is skipped then. */
+bool rig_open_driver(struct rig *rig);
 void rig_close(struct rig *rig);
 
 /* A model of the graph that @text describes (delegates/graph/text.h). The result of init. */

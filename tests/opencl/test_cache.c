@@ -52,7 +52,7 @@ static int remove_folder(void **state)
 	return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* False: there is no PoCL. */
+/* False: there is no driver. */
 static bool open_with_cache(struct rig *rig, uint32_t flags)
 {
 	rig_load(rig);
@@ -60,7 +60,7 @@ static bool open_with_cache(struct rig *rig, uint32_t flags)
 	rig->host.flags = flags;
 	rig->host.log = keep;
 	log_text[0] = '\0';
-	return rig_open_pocl(rig);
+	return rig_open_driver(rig);
 }
 
 static int init(struct rig *rig, struct inferd_delegate_model **ret_model)
@@ -96,7 +96,7 @@ static void use(const char *text)
 	expect_log(text);
 }
 
-static bool has_pocl(void)
+static bool has_driver(void)
 {
 	struct rig rig;
 	bool has = open_with_cache(&rig, 0);
@@ -126,7 +126,7 @@ static int find_files(const char *ending, char *path, size_t room)
 static void test_found_again(void **state)
 {
 	char path[400];
-	if (!has_pocl())
+	if (!has_driver())
 		skip();
 	use(": 0 kernels from the cache, 1 compiled");
 	assert_int_equal(find_files(".binary", path, sizeof(path)), 1);
@@ -149,7 +149,7 @@ static void test_damaged(void **state)
 	static uint8_t bytes[1 << 22];
 	struct ocl_cache_header header;
 	char path[400], key[OCL_KEY] = "";
-	if (!has_pocl())
+	if (!has_driver())
 		skip();
 	use("1 compiled");
 	assert_int_equal(find_files(".binary", path, sizeof(path)), 1);
@@ -282,8 +282,7 @@ static bool attempt(struct rig *rig)
 	rig->host.log = keep;
 	log_text[0] = '\0';
 	rig_set(rig, "library", FAKE);
-	rig_set(rig, "platforms", "Portable Computing Language");
-	rig_set(rig, "devices", "cpu");
+	rig_set_driver(rig);
 	if (rig_open(rig))
 		return false;
 	int result = init(rig, &model);
@@ -296,7 +295,7 @@ static void test_failing_calls(void **state)
 {
 	void *fake = dlopen(FAKE, RTLD_NOW | RTLD_LOCAL);
 	struct rig rig;
-	if (!has_pocl())
+	if (!has_driver())
 		skip();
 	assert_non_null(fake);
 	atomic_long *n_calls = dlsym(fake, "fake_n_calls"), *fail_at = dlsym(fake, "fake_fail_at");

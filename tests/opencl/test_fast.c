@@ -317,11 +317,11 @@ static void fast_kernels_agree_with_plain_ones(void **state)
 	static struct rig_run fast_run, plain_run;
 	struct rig fast, plain;
 	rig_load(&fast);
-	if (!rig_open_pocl(&fast))
+	if (!rig_open_driver(&fast))
 		skip();
 	rig_load(&plain);
 	rig_set(&plain, "fuse", "no");
-	assert_true(rig_open_pocl(&plain));
+	assert_true(rig_open_driver(&plain));
 	for (size_t i = 0; i < sizeof(examples) / sizeof(examples[0]); i++) {
 		uint32_t n_inputs;
 		run_example(&fast, &examples[i], &fast_run, &n_inputs);

@@ -166,7 +166,7 @@ static void try_examples(const char *fuse)
 	struct rig rig;
 	rig_load(&rig);
 	rig_set(&rig, "fuse", fuse);
-	if (!rig_open_pocl(&rig))
+	if (!rig_open_driver(&rig))
 		skip();
 	for (size_t i = 0; i < sizeof(examples) / sizeof(examples[0]); i++)
 		try_example(&rig, &examples[i]);
@@ -201,7 +201,7 @@ static void test_refused(void **state)
 	struct inferd_delegate_model_info info;
 	struct rig rig;
 	rig_load(&rig);
-	if (!rig_open_pocl(&rig))
+	if (!rig_open_driver(&rig))
 		skip();
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		assert_true(rig_init(&rig, cases[i].graph, &model, &info) != 0);

@@ -42,6 +42,7 @@ static void test_options(void **state)
 static void test_environment(void **state)
 {
 	struct rig rig;
+	assert_int_equal(unsetenv("RUSTICL_ENABLE"), 0);
 	for (int i = 0; i < 2; i++) {
 		rig_load(&rig);
 		rig_set(&rig, "library", "/nowhere/libOpenCL.so");
@@ -61,7 +62,7 @@ static void test_devices(void **state)
 	struct inferd_delegate_stats stats = { .struct_size = sizeof(stats) };
 	struct rig rig;
 	rig_load(&rig);
-	if (!rig_open_pocl(&rig))
+	if (!rig_open_driver(&rig))
 		skip();
 	assert_int_equal(rig.table->devices(rig.self, 0, &device), 0);
 	assert_int_equal(device.kind, INFERD_DELEGATE_GPU);
@@ -89,7 +90,7 @@ static void test_memory_in_place(void **state)
 	const float in[2] = { -1, 2 };
 	float out[2];
 	rig_load(&rig);
-	if (!rig_open_pocl(&rig))
+	if (!rig_open_driver(&rig))
 		skip();
 	for (uint32_t i = 0; i < 2; i++) {
 		struct inferd_delegate_memory memory = { .struct_size = sizeof(memory),
@@ -146,7 +147,7 @@ static void test_payloads(void **state)
 	uint32_t readiness = 77;
 	struct rig rig;
 	rig_load(&rig);
-	if (!rig_open_pocl(&rig))
+	if (!rig_open_driver(&rig))
 		skip();
 	assert_int_equal(rig.table->init(rig.self, &payload, &model, &info, &rig.message), INFERD_DELEGATE_E_INVALID);
 	payload.bytes = nothing;
@@ -191,7 +192,7 @@ static void test_states(void **state)
 	struct inferd_delegate_model_info info;
 	struct rig rig;
 	rig_load(&rig);
-	if (!rig_open_pocl(&rig))
+	if (!rig_open_driver(&rig))
 		skip();
 	if (rig_init(&rig, graph, &model, &info))
 		fail_msg("%s", rig.message.text);
@@ -239,7 +240,7 @@ static void test_repeatable(void **state)
 	struct inferd_delegate_model_info info;
 	struct rig rig;
 	rig_load(&rig);
-	if (!rig_open_pocl(&rig))
+	if (!rig_open_driver(&rig))
 		skip();
 	if (rig_init(&rig, graph, &model, &info))
 		fail_msg("%s", rig.message.text);
@@ -272,7 +273,7 @@ static void test_cancel(void **state)
 	struct rig_run run = { .n = 0 };
 	struct rig rig;
 	rig_load(&rig);
-	if (!rig_open_pocl(&rig))
+	if (!rig_open_driver(&rig))
 		skip();
 	assert_int_equal(rig_init(&rig, relu, &model, &info), 0);
 	assert_int_equal(rig.table->instance_new(model, &instance, &rig.message), 0);
@@ -326,7 +327,7 @@ static void test_threads(void **state)
 	struct client clients[4];
 	struct rig rig;
 	rig_load(&rig);
-	if (!rig_open_pocl(&rig))
+	if (!rig_open_driver(&rig))
 		skip();
 	assert_int_equal(rig_init(&rig, relu, &model, &info), 0);
 	for (int i = 0; i < 4; i++) {
@@ -353,7 +354,7 @@ static void test_memory(void **state)
 	struct inferd_delegate_model_info info;
 	struct rig rig;
 	rig_load(&rig);
-	if (!rig_open_pocl(&rig))
+	if (!rig_open_driver(&rig))
 		skip();
 	for (uint32_t i = 0; i < 3; i++) {
 		assert_int_equal(rig_init(&rig, graph, &models[i], &info), 0);
@@ -410,7 +411,7 @@ static void test_failing_calls(void **state)
 	struct rig rig;
 	long n = 0, n_failed = 0;
 	rig_load(&rig);
-	if (!rig_open_pocl(&rig))
+	if (!rig_open_driver(&rig))
 		skip();
 	rig_close(&rig);
 	assert_non_null(fake);
@@ -432,9 +433,11 @@ static void test_failing_calls(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_options), cmocka_unit_test(test_environment),
-		cmocka_unit_test(test_devices), cmocka_unit_test(test_memory_in_place), cmocka_unit_test(test_payloads),
-		cmocka_unit_test(test_states), cmocka_unit_test(test_repeatable), cmocka_unit_test(test_cancel),
-		cmocka_unit_test(test_threads), cmocka_unit_test(test_memory), cmocka_unit_test(test_failing_calls) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_devices), cmocka_unit_test(test_memory_in_place),
+		cmocka_unit_test(test_payloads), cmocka_unit_test(test_states), cmocka_unit_test(test_repeatable),
+		cmocka_unit_test(test_cancel), cmocka_unit_test(test_threads), cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_failing_calls),
+		/* the last ones: drivers read the environment once, when they are loaded */
+		cmocka_unit_test(test_options), cmocka_unit_test(test_environment) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
