@@ -99,7 +99,9 @@ struct inferd_open_options {
 	/* For how long, in milliseconds, the library tries to connect again when the connection is lost. 0: it does
 	 * not. See "when the daemon restarts" below. */
 	uint32_t reconnect_ms;
-	uint64_t timeout_us; /* for the whole call; 0: none. INFERD_MISSED_DEADLINE when it has passed */
+	/* For the whole call; 0: none. INFERD_MISSED_DEADLINE when it has passed. It is also the timeout of each later
+	 * call that takes no other one: inferd_method_reset, inferd_region_new, inferd_region_import. */
+	uint64_t timeout_us;
 	/* NULL: the call blocks. Otherwise it returns at once, 0 with *ret set, and inferd_dispatch or inferd_wait
 	 * calls @opened when the daemon has answered: @status is 0, or negative as of inferd_open. Until then only
 	 * inferd_get_fd, inferd_dispatch, inferd_wait and inferd_close may be called. */
@@ -192,7 +194,7 @@ INFERD_API int inferd_method_open_fd(struct inferd *d, struct inferd_method **re
 INFERD_API void inferd_method_close(struct inferd_method *m);
 /* Put the state back to its initial values, for a new sequence. State that is shared is reset for all Methods that
  * share it. INFERD_BUSY if a request of this Method, or of one that shares its state, is in flight, or goes on after
- * its timeout. */
+ * its timeout. After INFERD_MISSED_DEADLINE the state may be reset or not; call it again. */
 INFERD_API int inferd_method_reset(struct inferd_method *m);
 
 enum { INFERD_MAX_DIMS = 16 };

@@ -3,6 +3,7 @@
 #include "config/config.h"
 
 #include "runtime/base/checked.h"
+#include "tests/support/text_file.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -437,17 +438,6 @@ static void test_example(void **state)
 	inf_config_deinit(&d);
 }
 
-static char *read_whole(const char *path)
-{
-	FILE *file = fopen(path, "re");
-	char *text = calloc(1, 1 << 16);
-	assert_non_null(file);
-	assert_non_null(text);
-	assert_true(fread(text, 1, (1 << 16) - 1, file) > 0);
-	fclose(file);
-	return text;
-}
-
 /* Whether @text contains @before and then @word as a whole word, within the section that ends at @end. */
 static bool has_word(const char *text, const char *end, const char *before, const char *word)
 {
@@ -468,7 +458,7 @@ static void test_documentation(void **state)
 	} sections[] = { { "server", ".Ss [server]", "[server]" }, { "limits", ".Ss [limits]", "[limits]" },
 		{ "user x", ".Ss [user NAME]", "#[user " }, { "group x", ".Ss [group NAME]", "#[group " },
 		{ "model x", ".Ss [model NAME]", "#[model " } };
-	char *man = read_whole(manual), *installed = read_whole(example);
+	char *man = text_file_read(manual), *installed = text_file_read(example);
 	const char *limits = strstr(man, sections[1].man);
 	assert_non_null(limits);
 	for (size_t i = 0; i < ET_ARRAY_LEN(sections); i++) {

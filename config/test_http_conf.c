@@ -2,6 +2,8 @@
 /* inferd-http.conf: values, mistakes, and that the example and the manual name each key. */
 #include "config/http_conf.h"
 
+#include "tests/support/text_file.h"
+
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,21 +52,10 @@ static void test_mistakes(void **state)
 	}
 }
 
-static char *read_file(const char *path)
-{
-	FILE *file = fopen(path, "re");
-	char *text = calloc(1, 1 << 16);
-	assert_non_null(file);
-	assert_non_null(text);
-	assert_true(fread(text, 1, (1 << 16) - 1, file) > 0);
-	fclose(file);
-	return text;
-}
-
 /* Each commented line of the example is a default, and the manual has its key. */
 static void test_example(void **state)
 {
-	char *text = read_file(example), *page = read_file(manual), line[256];
+	char *text = text_file_read(example), *page = text_file_read(manual), line[256];
 	struct inf_http_config defaults, c;
 	struct inf_config_error error = { "" };
 	unsigned n = 0;

@@ -26,6 +26,8 @@ enum property {
 	PROP_PRIORITY,
 	PROP_RECONNECT,
 	PROP_TOP,
+	PROP_SCORE_THRESHOLD,
+	PROP_IOU_THRESHOLD,
 	PROP_POST_MESSAGES,
 	PROP_COPIED_BYTES,
 };
@@ -129,6 +131,12 @@ static void set_number(InferdFilter *f, guint property, const GValue *value)
 	case PROP_TOP:
 		f->top = g_value_get_uint(value);
 		break;
+	case PROP_SCORE_THRESHOLD:
+		f->score_threshold = g_value_get_float(value);
+		break;
+	case PROP_IOU_THRESHOLD:
+		f->iou_threshold = g_value_get_float(value);
+		break;
 	case PROP_POST_MESSAGES:
 		f->posts_messages = g_value_get_boolean(value);
 		break;
@@ -183,6 +191,12 @@ static void get_number(InferdFilter *f, guint property, GValue *value)
 		break;
 	case PROP_TOP:
 		g_value_set_uint(value, f->top);
+		break;
+	case PROP_SCORE_THRESHOLD:
+		g_value_set_float(value, f->score_threshold);
+		break;
+	case PROP_IOU_THRESHOLD:
+		g_value_set_float(value, f->iou_threshold);
 		break;
 	case PROP_POST_MESSAGES:
 		g_value_set_boolean(value, f->posts_messages);
@@ -363,6 +377,12 @@ static void add_properties(GObjectClass *class)
 			"For how long to connect again when the daemon is lost, in ms", 0, G_MAXUINT, 5000, before));
 	g_object_class_install_property(class, PROP_TOP,
 		g_param_spec_uint("top", "Top", "How many classes are attached and told", 1, 100, 5, always));
+	g_object_class_install_property(class, PROP_SCORE_THRESHOLD,
+		g_param_spec_float("score-threshold", "Score threshold", "Boxes with a lower score are left out", 0, 1,
+			0.25F, always));
+	g_object_class_install_property(class, PROP_IOU_THRESHOLD,
+		g_param_spec_float("iou-threshold", "IoU threshold",
+			"A box that overlaps a better one of its label by more is left out", 0, 1, 0.45F, always));
 	g_object_class_install_property(class, PROP_POST_MESSAGES,
 		g_param_spec_boolean("post-messages", "Post messages", "Post a message on the bus for each frame",
 			FALSE, always));
@@ -407,6 +427,8 @@ static void inf_gst_filter_init(InferdFilter *f)
 	f->settings.reconnect_ms = 5000;
 	f->n_in_flight = 2;
 	f->top = 5;
+	f->score_threshold = 0.25F;
+	f->iou_threshold = 0.45F;
 	if (!inf_gst_connection_init(&f->connection))
 		GST_ERROR_OBJECT(f, "no file descriptor is left");
 	inf_gst_stream_init(f);

@@ -20,6 +20,7 @@ typedef struct inf_gst_filter {
 	/* The object's lock: properties, and what events from downstream say. */
 	struct inf_gst_settings settings;
 	guint n_in_flight, top;
+	float score_threshold, iou_threshold; /* of boxes */
 	enum inf_gst_late late;
 	gboolean posts_messages;
 	guint64 n_copied_bytes;

@@ -5,13 +5,18 @@
  * element. A tensor's id is the name of the output; the four names that exporters of SSD detectors use get the ids
  * that ssdobjectdetector looks for. The bytes are copied: the next request writes to the memory that they came from,
  * while a sink may keep the frame. GstTensor knows row-major order only, so an output of another dim order is
- * permuted. */
+ * permuted.
+ *
+ * The labels say what an output is besides: as many elements as labels are classes; rows for four numbers and each of
+ * the labels are boxes (boxes.c), for which GStreamer 1.26 has no decoder. */
 #include "clients/gstreamer/result.h"
 
+#include "clients/gstreamer/boxes.h"
 #include "clients/gstreamer/filter.h"
 
 #include <gst/analytics/analytics.h>
 
+#include <math.h>
 #include <string.h>
 
 enum { MAX_VALUES = 16 }; /* of an output in a message */
@@ -37,6 +42,12 @@ static size_t n_elements(const struct inferd_tensor_info *info)
 	return n;
 }
 
+/* Whether @n labels are those of a YOLO detector with this output. */
+static bool has_boxes(const char *datatype, size_t n_dims, const int64_t *shape, size_t n)
+{
+	return n > 0 && n_dims == 3 && shape[0] == 1 && shape[1] == (int64_t)n + 4 && strcmp(datatype, "FP32") == 0;
+}
+
 static char *read_labels(struct inf_gst_labels *labels, const struct inferd_method *m, const char *path)
 {
 	g_autofree char *text = NULL;
@@ -52,13 +63,16 @@ static char *read_labels(struct inf_gst_labels *labels, const struct inferd_meth
 	for (size_t i = 0; i < n; i++)
 		g_strchomp(lines[i]);
 	for (size_t i = 0; i < labels->n_outputs; i++) {
-		if (n_elements(inferd_output_info(m, i)) != n || n == 0)
+		const struct inferd_tensor_info *info = inferd_output_info(m, i);
+		bool fits = n > 0 && (n_elements(info) == n || has_boxes(info->datatype, info->n_dims, info->shape, n));
+		if (!fits)
 			continue;
 		g_clear_pointer(&labels->of_output[i], g_array_unref);
 		labels->of_output[i] = quarks_of((const char *const *)lines, n);
 		return NULL;
 	}
-	return g_strdup_printf("labels: %s has %zu lines, and no output has as many elements", path, n);
+	return g_strdup_printf("labels: %s has %zu lines; no output has as many elements, or boxes with as many scores",
+		path, n);
 }
 
 char *inf_gst_labels_init(struct inf_gst_labels *labels, const struct inferd_method *m, const char *path)
@@ -292,6 +306,58 @@ static void add_classes(GstBuffer *frame, const float *scores, const GArray *lab
 	g_value_unset(&names);
 }
 
+static void append_box(GValue *list, const int *numbers)
+{
+	GValue box = G_VALUE_INIT, number = G_VALUE_INIT;
+	g_value_init(&box, GST_TYPE_ARRAY);
+	g_value_init(&number, G_TYPE_INT);
+	for (size_t i = 0; i < 4; i++) {
+		g_value_set_int(&number, numbers[i]);
+		gst_value_array_append_value(&box, &number);
+	}
+	gst_value_array_append_and_take_value(list, &box);
+}
+
+/* Attach the boxes in @tensor, and tell them in @message: x, y, width, height of each. */
+static void add_boxes(GstBuffer *frame, const GstTensor *tensor, const GArray *labels,
+	const struct inf_gst_box_limits *limits, GstStructure *message)
+{
+	struct inf_gst_box found[INF_GST_MAX_BOXES];
+	GValue boxes = G_VALUE_INIT, confidences = G_VALUE_INIT, names = G_VALUE_INIT;
+	GstMapInfo map;
+	if (!gst_buffer_map(tensor->data, &map, GST_MAP_READ))
+		return;
+	size_t n = inf_gst_boxes_find((const float *)(const void *)map.data, labels->len, tensor->dims[2], limits,
+		found);
+	gst_buffer_unmap(tensor->data, &map);
+	GstAnalyticsRelationMeta *meta = gst_buffer_get_analytics_relation_meta(frame);
+	if (!meta)
+		meta = gst_buffer_add_analytics_relation_meta(frame);
+	g_value_init(&boxes, GST_TYPE_ARRAY);
+	g_value_init(&confidences, GST_TYPE_ARRAY);
+	g_value_init(&names, GST_TYPE_ARRAY);
+	for (size_t i = 0; i < n; i++) {
+		const struct inf_gst_box *box = &found[i];
+		GQuark label = g_array_index(labels, GQuark, box->label);
+		int x = (int)box->left, y = (int)box->top;
+		const int numbers[4] = { x, y, (int)ceilf(box->right) - x, (int)ceilf(box->bottom) - y };
+		GstAnalyticsODMtd attached;
+		gst_analytics_relation_meta_add_od_mtd(meta, label, x, y, numbers[2], numbers[3], box->score,
+			&attached);
+		append_box(&boxes, numbers);
+		append_float(&confidences, box->score);
+		append_label(&names, label);
+	}
+	if (message && !gst_structure_has_field(message, "labels")) {
+		gst_structure_set_value(message, "boxes", &boxes);
+		gst_structure_set_value(message, "confidences", &confidences);
+		gst_structure_set_value(message, "labels", &names);
+	}
+	g_value_unset(&boxes);
+	g_value_unset(&confidences);
+	g_value_unset(&names);
+}
+
 /* A few numbers are told as they are. */
 static void add_values(GstStructure *message, const struct output *output)
 {
@@ -311,6 +377,17 @@ static GstStructure *message_new(InferdFilter *f, const struct inf_gst_item *ite
 		item->stream, "duration", G_TYPE_UINT64, GST_BUFFER_DURATION(frame), NULL);
 }
 
+/* The size of the image that the model sees, which is the frame's; 0: it is sound. */
+static struct inf_gst_box_limits image_limits(const struct inf_gst_connection *c)
+{
+	const struct inf_gst_input *input = &c->input;
+	const int64_t *shape = input->is_dynamic ? c->shape : input->shape;
+	if (input->kind != INF_GST_IMAGE)
+		return (struct inf_gst_box_limits){ .width = 0 };
+	return (struct inf_gst_box_limits){ .width = (float)shape[input->width_dim],
+		.height = (float)shape[input->height_dim] };
+}
+
 GstMessage *inf_gst_result_attach(InferdFilter *f, struct inf_gst_slot *slot, GstBuffer *frame)
 {
 	struct inf_gst_connection *c = &f->connection;
@@ -318,12 +395,15 @@ GstMessage *inf_gst_result_attach(InferdFilter *f, struct inf_gst_slot *slot, Gs
 	g_autofree struct output *outputs = g_new(struct output, n_outputs + 1);
 	GstTensor **tensors = g_new0(GstTensor *, n_outputs + 1);
 	g_mutex_lock(&c->lock);
+	struct inf_gst_box_limits limits = image_limits(c);
 	for (size_t i = 0; i < n_outputs; i++)
 		read_output(&outputs[i], c->m, slot->binding, i);
 	g_mutex_unlock(&c->lock);
 	GST_OBJECT_LOCK(f);
 	size_t top = f->top;
 	bool posts = f->posts_messages;
+	limits.score = f->score_threshold;
+	limits.overlap = f->iou_threshold;
 	GST_OBJECT_UNLOCK(f);
 	GstStructure *message = posts ? message_new(f, slot->item, frame) : NULL;
 	for (size_t i = 0; i < n_outputs; i++) {
@@ -333,8 +413,12 @@ GstMessage *inf_gst_result_attach(InferdFilter *f, struct inf_gst_slot *slot, Gs
 		tensors[n_tensors++] = tensor_new(output);
 		if (output->type->type != GST_TENSOR_DATA_TYPE_FLOAT32)
 			continue;
-		if (f->labels.of_output[i] && output->n == f->labels.of_output[i]->len)
-			add_classes(frame, output->bytes, f->labels.of_output[i], top, message);
+		const GArray *labels = f->labels.of_output[i];
+		if (labels && output->n == labels->len)
+			add_classes(frame, output->bytes, labels, top, message);
+		else if (labels && has_boxes("FP32", (size_t)output->n_dims, output->shape, labels->len) &&
+			 limits.width > 0)
+			add_boxes(frame, tensors[n_tensors - 1], labels, &limits, message);
 		else if (message && output->n <= MAX_VALUES)
 			add_values(message, output);
 	}

@@ -9,6 +9,7 @@
  * What must always be true: this file never closes a descriptor. */
 #include "clients/http/connection.h"
 
+#include "clients/http/head.h"
 #include "clients/http/peer.h"
 #include "clients/http/request.h"
 
@@ -91,6 +92,8 @@ static void connection_free(struct http_connection *c)
 	struct http_server *server = c->server;
 	http_server_unwatch(server, &c->source);
 	http_peer_unref(c->peer);
+	http_buffer_deinit(&c->head_text);
+	http_head_free(c->head);
 	et_list_remove(&c->node);
 	server->n_connections--;
 	free(c);

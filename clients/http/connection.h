@@ -3,10 +3,12 @@
 #ifndef CLIENTS_HTTP_CONNECTION_H
 #define CLIENTS_HTTP_CONNECTION_H
 
+#include "clients/http/memory.h"
 #include "clients/http/server.h"
 
 #include <sys/types.h>
 
+struct http_head;
 struct http_peer;
 struct http_request;
 
@@ -30,6 +32,8 @@ struct http_connection {
 	uint64_t deadline_ns;
 	struct http_peer *peer; /* the connection to the daemon; NULL: none yet */
 	struct http_request *request;
+	struct http_buffer head_text; /* the JSON of its last inference, if that is worth keeping, */
+	struct http_head *head;       /* and what became of it; NULL: none */
 };
 
 /* For MHD_OPTION_NOTIFY_CONNECTION. */

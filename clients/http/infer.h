@@ -15,7 +15,7 @@ struct http_infer {
 	bool is_checked;            /* the head was compared with the Method */
 	bool is_last;               /* the binding's Method is not to be used again */
 	uint64_t n_head;            /* bytes of JSON in the body; UINT64_MAX: all of it */
-	struct http_buffer text;    /* the JSON, until it is parsed */
+	struct http_buffer text;    /* the JSON; kept after it was parsed if the next request may have the same */
 	struct http_buffer pending; /* what follows the JSON, while there is no binding */
 	uint64_t began_ns;
 	bool has_spun;

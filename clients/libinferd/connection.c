@@ -177,7 +177,7 @@ static void deliver_opened(struct inf_lib_op *op)
 }
 
 /* Keep what the connection is to be like. 0, or negative with the sentence written. */
-static int take_options(struct inferd *d, const struct inferd_open_options *given, uint64_t *ret_timeout_us)
+static int take_options(struct inferd *d, const struct inferd_open_options *given)
 {
 	struct inferd_open_options options;
 	int rc = inf_lib_take_options(d, &options, sizeof options, given);
@@ -193,7 +193,7 @@ static int take_options(struct inferd *d, const struct inferd_open_options *give
 	d->opened = options.opened;
 	d->interrupted = options.interrupted;
 	d->userdata = options.userdata;
-	*ret_timeout_us = options.timeout_us;
+	d->timeout_us = options.timeout_us;
 	return 0;
 }
 
@@ -230,16 +230,15 @@ int inferd_open(struct inferd **ret, const char *socket)
 
 int inferd_open_with(struct inferd **ret, const struct inferd_open_options *given)
 {
-	uint64_t timeout_us = 0;
 	struct inferd *d = *ret = inferd_new();
 	if (!d)
 		return -INFERD_RESOURCE_EXHAUSTED;
-	int rc = take_options(d, given, &timeout_us);
+	int rc = take_options(d, given);
 	if (!rc)
 		rc = make_events(d);
 	if (rc)
 		return rc;
-	inf_lib_op_begin(d, &d->opening, timeout_us, d->opened ? deliver_opened : NULL);
+	inf_lib_op_begin(d, &d->opening, d->timeout_us, d->opened ? deliver_opened : NULL);
 	d->phase = INF_LIB_CONNECTING;
 	inf_lib_try(d);
 	if (!d->opened)

@@ -89,6 +89,7 @@ struct inferd {
 	/* How the connection was asked for. */
 	char *path, *client_name;
 	uint32_t weight, reconnect_ms;
+	uint64_t timeout_us; /* of opening it, and of calls that take no timeout of their own */
 	struct inf_lib_op opening;
 	inferd_opened_fn opened;
 	bool (*interrupted)(void *userdata);

@@ -323,7 +323,7 @@ int inferd_method_reset(struct inferd_method *m)
 		return inf_lib_fail(d, INFERD_FAILED_PRECONDITION, "the Method is closed, or not open yet");
 	inf_lib_method_retry(m);
 	m->op.kind = INF_LIB_METHOD_RESET;
-	inf_lib_op_begin(d, &m->op, 0, NULL);
+	inf_lib_op_begin(d, &m->op, d->timeout_us, NULL);
 	inf_lib_advance(d);
 	return inf_lib_op_wait(d, &m->op);
 }

@@ -60,7 +60,7 @@ int inferd_region_new(struct inferd *d, struct inferd_region **ret, size_t n_byt
 {
 	if (d->phase == INF_LIB_LOST)
 		return inf_lib_lost(d);
-	return finish(inf_lib_region_new(d, n_bytes), ret);
+	return finish(region_begin(d, -1, n_bytes, d->timeout_us), ret);
 }
 
 int inferd_region_import(struct inferd *d, struct inferd_region **ret, int fd, size_t n_bytes)
@@ -73,7 +73,7 @@ int inferd_region_import(struct inferd *d, struct inferd_region **ret, int fd, s
 			       ? inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "a descriptor that was passed is not open")
 			       : inf_lib_fail(d, INFERD_RESOURCE_EXHAUSTED, "cannot copy a descriptor: %s",
 					 strerror(errno));
-	return finish(region_begin(d, copy, n_bytes, 0), ret);
+	return finish(region_begin(d, copy, n_bytes, d->timeout_us), ret);
 }
 
 void inf_lib_region_ask(struct inferd_region *r)

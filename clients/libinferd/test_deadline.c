@@ -5,10 +5,12 @@
 
 #include "runtime/platform/platform.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -290,6 +292,40 @@ static void opening_ends_in_time(void **state)
 	fake.is_stopped = false;
 }
 
+/* Calls that take no timeout have that of the connection. */
+static void other_calls_have_the_timeout_of_the_connection(void **state)
+{
+	struct inferd_method *m;
+	struct inferd_region *r = NULL;
+	struct inferd_binding *b;
+	assert_int_equal(fake_connect((struct inferd_open_options){ .timeout_us = SHORT_US }), 0);
+	assert_int_equal(inferd_method_open(d, &m, "double", NULL), 0);
+	assert_int_equal(inferd_bind(m, &b), 0);
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_int_equal(ftruncate(fd, 4096), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+	fake.is_stopped = true;
+	begin();
+	assert_int_equal(inferd_method_reset(m), -INFERD_MISSED_DEADLINE);
+	assert_in_time();
+	begin();
+	assert_int_equal(inferd_region_new(d, &r, 4096), -INFERD_MISSED_DEADLINE);
+	assert_in_time();
+	begin();
+	assert_int_equal(inferd_region_import(d, &r, fd, 4096), -INFERD_MISSED_DEADLINE);
+	assert_in_time();
+	assert_null(r);
+	fake.is_stopped = false;
+	/* the replies before are here, too, and are none of these calls' */
+	assert_int_equal(inferd_method_reset(m), 0);
+	fill(b, 7);
+	assert_int_equal(inferd_infer(b, NULL), 0);
+	assert_doubled(b, 7);
+	close(fd);
+	fake_end();
+	assert_int_equal(fake.n_unregistered, 2);
+}
+
 /* What the daemon makes after the call has ended is freed there. */
 static void what_comes_late_is_closed(void **state)
 {
@@ -417,6 +453,7 @@ int main(void)
 		TEST(nothing_waits_for_a_stuck_run),
 		TEST(a_run_that_goes_on_may_be_left),
 		TEST(opening_ends_in_time),
+		TEST(other_calls_have_the_timeout_of_the_connection),
 		TEST(what_comes_late_is_closed),
 		TEST(nothing_blocks_that_has_a_callback),
 		TEST(callbacks_of_what_is_freed_do_not_come),

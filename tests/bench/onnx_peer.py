@@ -56,6 +56,7 @@ def make(path):
                               [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 224, 224])],
                               [helper.make_tensor_value_info(out, TensorProto.FLOAT, [1, 1000])], weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    helper.set_model_props(model, {out: "scores"})  # GStreamer's onnxinference wants an id for each output
     onnx.checker.check_model(model)
     onnx.save(model, path)
 

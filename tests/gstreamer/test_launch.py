@@ -4,6 +4,7 @@
 
     test_launch.py INFERD INFERCTL PLUGIN-FOLDER
 """
+import array
 import os
 import pathlib
 import re
@@ -17,6 +18,8 @@ import unittest
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 DATA = TOP / "tests" / "data"
+EXAMPLES = TOP / "clients" / "examples"
+YOLO = TOP.parent / "shared" / "models" / "yolo" / "yolo11n_xnnpack.bpte"
 SKIP = 77
 CONF = """[input 0]
 name = image
@@ -32,6 +35,14 @@ ALIVE = re.compile(r":: object-alive, .*|^.*TRACE .*object-alive, type-name=.*",
 inferd = inferctl = plugins = None
 
 
+def overlap(a, b):
+    """Intersection over union of two boxes (left, top, right, bottom)."""
+    def area(left, top, right, bottom):
+        return max(right - left, 0) * max(bottom - top, 0)
+    both = area(max(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2]), min(a[3], b[3]))
+    return both / (area(*a) + area(*b) - both)
+
+
 class Launch(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="inferd-gst-"))
@@ -39,6 +50,9 @@ class Launch(unittest.TestCase):
         models = self.folder / "models"
         (models / "efficientnet_lite0" / "1").mkdir(parents=True)
         (models / "add_one" / "1").mkdir(parents=True)
+        if YOLO.exists():
+            (models / "yolo11n" / "1").mkdir(parents=True)
+            shutil.copy(YOLO, models / "yolo11n" / "1")
         shutil.copy(TOP / "tests" / "models" / "efficientnet_lite0_int8.pte", models / "efficientnet_lite0" / "1")
         shutil.copy(TOP / "tests" / "models" / "small" / "constants.pte", models / "add_one" / "1")
         shutil.copy(DATA / "labels.txt", models / "efficientnet_lite0")
@@ -92,6 +106,64 @@ class Launch(unittest.TestCase):
         out = self.launch("audiotestsrc wave=silence num-buffers=2 ! audioconvert ! inferdfilter model=add_one rate=44100 "
                           "post-messages=true ! fakesink")
         self.assertEqual(len(re.findall(r"inferdfilter, model=.*output_0=\(float\)< 1, 1 >", out)), 1024)
+
+    def yolo(self, tail):
+        """Run YOLO11n on a photograph; the boxes that the messages tell, and the frame as the model saw it."""
+        (self.folder / "labels.txt").write_text("".join(f"thing-{i}\n" for i in range(80)))
+        out = self.launch(f"filesrc location={DATA}/chelsea.png ! pngdec ! videoconvertscale ! "
+                          "video/x-raw,format=RGB,width=320,height=320 ! tee name=t ! queue ! inferdfilter model=yolo11n "
+                          f"labels={self.folder}/labels.txt input-tensor-scale=255 score-threshold=0 post-messages=true ! {tail} "
+                          f"t. ! queue ! filesink location={self.folder}/frame")
+        found = re.search(r"boxes=\(int\)< (.*) >, confidences=\(float\)< (.*) >, labels=\(string\)< (.*) >;", out)
+        boxes = [tuple(map(int, re.findall(r"\(int\)(\d+)", box))) for box in re.findall(r"<[^>]*>", found[1])]
+        return list(zip(map(float, found[2].split(", ")), found[3].split(", "), boxes)), (self.folder / "frame").read_bytes()
+
+    def expected_boxes(self, frame):
+        """Those of what inferctl infers from the same frame."""
+        (self.folder / "x").write_bytes(array.array("f", [p / 255 for c in range(3) for p in frame[c::3]]).tobytes())
+        subprocess.run([inferctl, "--socket", str(self.socket), "infer", "yolo11n", "-i", str(self.folder / "x"), "-o",
+                        str(self.folder / "y")], check=True, capture_output=True, timeout=100)
+        y = array.array("f", (self.folder / "y").read_bytes())
+        n, found, kept = len(y) // 84, [], []
+        for place in range(n):
+            scores = y[4 * n + place::n]
+            x, middle, w, h = y[place:4 * n:n]
+            box = (max(x - w / 2, 0), max(middle - h / 2, 0), min(x + w / 2, 320), min(middle + h / 2, 320))
+            found.append((max(scores), scores.index(max(scores)), box))
+        for score, label, box in sorted(found, key=lambda f: -f[0])[:1000]:
+            if len(kept) < 100 and all(label != k[1] or overlap(box, k[2]) <= 0.45 for k in kept):
+                kept.append((score, label, box))
+        return kept
+
+    @unittest.skipUnless(YOLO.exists(), "../shared is not there")
+    def test_boxes(self):
+        found, frame = self.yolo("fakesink")
+        expected = self.expected_boxes(frame)
+        self.assertGreater(len(found), 10)
+        self.assertEqual(len(found), len(expected))
+        for (score, label, box), (other, i, (left, top, right, bottom)) in zip(found, expected):
+            self.assertAlmostEqual(score, other, delta=1e-6 + abs(other) / 1e4)
+            self.assertEqual(label, f"thing-{i}")
+            for a, b in zip((box[0], box[1], box[0] + box[2], box[1] + box[3]), (left, top, right, bottom)):
+                self.assertLessEqual(abs(a - b), 1.001)
+
+    @unittest.skipUnless(YOLO.exists() and shutil.which("gst-inspect-1.0"), "../shared is not there")
+    def test_detect(self):
+        """Boxes are drawn by Debian's element."""
+        (self.folder / "labels.txt").write_text("".join(f"thing-{i}\n" for i in range(80)))
+        for threshold, name, sink in (("0", "drawn", "videoconvert ! video/x-raw,format=RGB"),
+                                      ("1", "plain", "videoconvert ! video/x-raw,format=RGB"), ("0", "png", "pngenc")):
+            r = subprocess.run([EXAMPLES / "detect.sh", self.folder / "labels.txt",
+                                *f"filesrc location={DATA}/chelsea.png ! pngdec -- {sink} ! filesink location={self.folder / name}".split()],
+                               capture_output=True, text=True, check=False, timeout=60, env={**self.env, "THRESHOLD": threshold})
+            self.assertEqual(r.returncode, 0, r.stderr)
+            if threshold == "0":
+                self.assertRegex(r.stdout, r"^thing-\d+, .*\t< \d+, \d+, \d+, \d+ >, ")
+        self.assertEqual((self.folder / "png").read_bytes()[:4], b"\x89PNG")
+        drawn, plain = (self.folder / "drawn").read_bytes(), (self.folder / "plain").read_bytes()
+        self.assertEqual((len(drawn), len(plain)), (3 * 320 * 320, 3 * 320 * 320))
+        n_white = sum(drawn[i:i + 3] == b"\xff\xff\xff" != plain[i:i + 3] for i in range(0, len(plain), 3))
+        self.assertGreater(n_white, 1000)
 
     def test_two_models(self):
         self.launch("videotestsrc num-buffers=20 ! tee name=t ! queue ! videoconvertscale ! inferdfilter model=efficientnet_lite0 ! "

@@ -27,6 +27,9 @@ import tritonclient.http.aio as triton_aio  # noqa: E402
 import tritonclient.utils.shared_memory as shm  # noqa: E402
 from tritonclient.utils import InferenceServerException  # noqa: E402
 
+sys.path.append(str(gateway.TOP / "tests" / "support"))
+import pictures  # noqa: E402
+
 METHODS = {name for name, _ in inspect.getmembers(triton.InferenceServerClient, inspect.isfunction) if name[0] != "_"}
 METHODS_AIO = {name for name, _ in inspect.getmembers(triton_aio.InferenceServerClient, inspect.isfunction) if name[0] != "_"}
 LOCAL = {"close", "plugin", "register_plugin", "unregister_plugin"}  # ask the gateway nothing
@@ -233,6 +236,24 @@ class PerfAnalyzer(gateway.Case):
         for name in "input_0_0_0", "output_0":  # it leaves its files
             self.addCleanup(pathlib.Path("/dev/shm", name).unlink, missing_ok=True)
         self.measure("--shared-memory", "system", "--output-shared-memory-size", "4096")
+
+
+class Example(gateway.Case):
+    models = {"add_one": gateway.PROGRAMS["add_one"], "efficientnet_lite0": gateway.EFFICIENTNET}
+
+    def test_remote(self):
+        """clients/examples/remote.py, as a user runs it."""
+        def example(*args):
+            return subprocess.run([sys.executable, gateway.TOP / "clients" / "examples" / "remote.py", "--url",
+                                   f"127.0.0.1:{self.port}", *args], capture_output=True, text=True, check=False, timeout=100)
+        image = self.folder / "chelsea.ppm"
+        image.write_bytes(pictures.ppm(gateway.TOP / "tests" / "data" / "chelsea.png"))
+        r = example("--top", "2", image)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertRegex(r.stdout, r"^\d+\.\d\d\t28[1-5]\n\d+\.\d\d\t\d+\n$")
+        for args in (["--model", "add_one", image], ["--model", "nothing", image], [gateway.TOP / "tests" / "data" / "chelsea.png"]):
+            r = example(*args)
+            self.assertEqual((r.returncode, r.stderr[:8]), (1, "remote: "), r.stderr)
 
 
 if __name__ == "__main__":

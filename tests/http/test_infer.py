@@ -45,6 +45,29 @@ class Infer(gateway.Case):
             {"name": "output_0", "parameters": {"binary_data": True}}]})
         self.assertEqual(outputs, {"output_0": floats(4, 5)})
 
+    def test_same_json_again(self):
+        """The gateway keeps the JSON of a connection's last request; another one of the same length is not taken for it."""
+        c = self.connect()
+
+        def outputs_of(model, head, binary):
+            answer, outputs = self.infer(model, head, binary, connection=c)
+            return answer.get("id"), outputs.get("output_0", answer["outputs"][0].get("data"))
+        x = {"inputs": [binary_input("input_0", [2], floats(3, 4))], "parameters": BINARY}
+        text = {"id": "A", "inputs": [json_input("input_0", [2], [3, 4])]}
+        for _ in range(3):
+            self.assertEqual(outputs_of("add_one", {"id": "a", **x}, floats(3, 4)), ("a", floats(4, 5)))
+            self.assertEqual(outputs_of("add_one", {"id": "a", **x}, floats(5, 6)), ("a", floats(6, 7)))
+            self.assertEqual(outputs_of("add_one", {"id": "b", **x}, floats(7, 8)), ("b", floats(8, 9)))
+            self.assertEqual(outputs_of("add_one", text, b""), ("A", [4, 5]))
+            self.assertEqual(outputs_of("add_one", text, b""), ("A", [4, 5]))
+            self.assertEqual(outputs_of("add_one", {"id": "b", **x}, floats(1, 2)), ("b", floats(2, 3)))
+            # the same JSON, for a model with other inputs
+            body = json.dumps({"id": "b", **x}).encode()
+            code, _, _ = self.ask("POST", "/v2/models/numbers/infer", body + floats(1, 2),
+                                  {"Inference-Header-Content-Length": str(len(body))}, connection=c)
+            self.assertEqual(code, 400)
+            self.assertEqual(outputs_of("add_one", {"id": "b", **x}, floats(0, 1)), ("b", floats(1, 2)))
+
     def test_mixture(self):
         """Binary inputs come in order behind the JSON, whatever lies between them there."""
         a, c = floats(1, 2, 3, 4), struct.pack("<d", 0.5)

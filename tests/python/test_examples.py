@@ -7,49 +7,30 @@
 import array
 import os
 import pathlib
-import struct
 import subprocess
 import sys
 import tempfile
 import unittest
-import zlib
 
 import daemon
+
+sys.path.append(str(daemon.TOP / "tests" / "support"))
+import pictures  # noqa: E402
 
 EXAMPLES = daemon.TOP / "clients" / "examples"
 DATA = daemon.TOP / "tests" / "data"
 MINILM = daemon.SHARED / "minilm" / "xnnpack_qd8.bpte"
 SILERO = daemon.SHARED / "silero_vad"
+YOLO = daemon.SHARED / "yolo" / "yolo11n_xnnpack.bpte"
 # some of BERT's vocabulary, at its places
 WORDS = {"[PAD]": 0, "[UNK]": 100, "[CLS]": 101, "[SEP]": 102, ".": 1012, "a": 1037, "the": 1996, "is": 2003, "on": 2006,
          "today": 2651, "market": 3006, "dog": 3899, "stock": 4518, "cat": 4937, "##s": 2015}
 
 
-def png_to_ppm(path):
-    """A PNG of 8-bit RGB as raw PPM."""
-    data, at, packed = path.read_bytes(), 8, b""
-    while at < len(data):
-        n, kind = struct.unpack_from(">I4s", data, at)
-        if kind == b"IHDR":
-            width, height, depth, colours = struct.unpack_from(">IIBB", data, at + 8)
-            assert (depth, colours) == (8, 2)
-        packed += data[at + 8:at + 8 + n] if kind == b"IDAT" else b""
-        at += n + 12
-    raw, n, above, rows = zlib.decompress(packed), 3 * width, bytearray(3 * width), []
-    for y in range(height):
-        kind, row = raw[y * (n + 1)], bytearray(raw[y * (n + 1) + 1:(y + 1) * (n + 1)])
-        for i in range(n):
-            left, up, corner = (row[i - 3] if i >= 3 else 0), above[i], (above[i - 3] if i >= 3 else 0)
-            nearest = min((left, up, corner), key=lambda p: abs(left + up - corner - p))
-            row[i] = (row[i] + (0, left, up, (left + up) // 2, nearest)[kind]) & 255
-        rows.append(row)
-        above = row
-    return b"P6\n# a comment\n%d %d\n255\n" % (width, height) + b"".join(rows)
-
-
 class Examples(daemon.Case):
+    config = f"[user {os.getuid()}]\nweight = 4\n"
     models = {"efficientnet_lite0": daemon.EFFICIENTNET, "add_one": daemon.SMALL / "constants.pte",
-              **({"minilm": MINILM} if MINILM.exists() else {}),
+              **({"minilm": MINILM} if MINILM.exists() else {}), **({"yolo11n": YOLO} if YOLO.exists() else {}),
               **({"silero_vad": SILERO / "xnnpack.pte"} if SILERO.exists() else {})}
 
     def example(self, name, *args, status=0, **options):
@@ -61,7 +42,7 @@ class Examples(daemon.Case):
     def test_label(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "chelsea.ppm"
-            path.write_bytes(png_to_ppm(DATA / "chelsea.png"))
+            path.write_bytes(pictures.ppm(DATA / "chelsea.png"))
             line = self.example("label.py", "--labels", DATA / "labels.txt", path)
             self.assertRegex(line.split("\t")[1], r"Egyptian cat|tabby")
             both = path.read_bytes() * 2
@@ -72,6 +53,48 @@ class Examples(daemon.Case):
         self.assertIn("does not take one square image", self.example("label.py", "--model", "add_one", status=1))
         self.assertIn("no model", self.example("label.py", "--model", "nothing", status=1).lower())
         self.assertIn("cannot connect", self.example("label.py", status=1, env={**os.environ, "INFERD_SOCKET": "/nowhere"}))
+
+    def boxes_of(self, *args):
+        return [line.split("\t") for line in self.example("detect.py", *args).splitlines()]
+
+    @unittest.skipUnless(YOLO.exists(), "../shared is not there")
+    def test_detect(self):
+        """The weights are random, so the scores say nothing; the boxes are those of the output, and are drawn."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            photo, out = folder / "chelsea.ppm", folder / "boxes.ppm"
+            photo.write_bytes(pictures.ppm(DATA / "chelsea.png"))
+            (folder / "labels.txt").write_text("".join(f"thing {i}\n" for i in range(80)))
+            self.assertEqual(self.boxes_of(photo, out), [])
+            untouched = out.read_bytes()
+            self.assertEqual(untouched, photo.read_bytes().replace(b"# a comment\n", b""))
+            found = self.boxes_of("--threshold", 0, photo, out)
+            self.assertGreater(len(found), 10)
+            scores = [float(line[0]) for line in found]
+            self.assertEqual(scores, sorted(scores, reverse=True))
+            pixels, at, width, height = out.read_bytes(), len(b"P6\n451 300\n255\n"), 451, 300
+            self.assertEqual(len(pixels), len(untouched))
+            for _, label, *box in found:
+                left, top, w, h = map(int, box)
+                self.assertTrue(0 <= int(label) < 80 and left >= 0 and top >= 0 and left + w <= width and top + h <= height, box)
+                for x, y in (left, top), (left + w - 1, top + h - 1):
+                    self.assertEqual(pixels[at + 3 * (y * width + x):][:3], b"\xff\xff\xff")
+            best = self.boxes_of("--threshold", found[4][0], "--labels", folder / "labels.txt", photo, out)
+            self.assertTrue(best and all(line[1].startswith("thing ") for line in best))
+            self.assertIn("no detector", self.example("detect.py", "--model", "efficientnet_lite0", photo, out, status=1))
+
+    def test_together(self):
+        """Two connections that always have work get run time by their weights."""
+        lines = [line.split("\t") for line in self.example(
+            "together.py", "--seconds", 4, "efficientnet_lite0:3", "efficientnet_lite0:1").splitlines()]
+        self.assertEqual([line[:2] for line in lines], [["efficientnet_lite0", "weight 3"], ["efficientnet_lite0", "weight 1"]])
+        shares = [float(line[3]) for line in lines]
+        self.assertAlmostEqual(sum(shares), 1, delta=0.02)
+        self.assertGreater(shares[0], shares[1])
+        models = [f"{name}:{i + 1}" for i, name in enumerate(self.models) if name != "add_one"]
+        lines = self.example("together.py", "--seconds", 1, *models).splitlines()
+        self.assertEqual(len(lines), len(models))
+        self.assertIn("no model", self.example("together.py", "nothing:1", status=1).lower())
 
     @unittest.skipUnless(SILERO.exists(), "../shared is not there")
     def test_speech(self):

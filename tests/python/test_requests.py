@@ -292,6 +292,16 @@ class Requests(daemon.Case):
         b.infer()
         self.assertEqual(b.outputs[0].tolist(), [2, 3])
 
+    def test_calls_without_a_timeout_have_that_of_the_connection(self):
+        d = self.connect(timeout=0.2)
+        m = d.open("add_one")
+        with self.daemon.paused():
+            for call in m.reset, lambda: d.region(4096), lambda: m.bind(timeout=0.2):
+                with self.assertRaises(inferd.MissedDeadline):
+                    call()
+        m.reset()
+        self.assertEqual(len(d.region(4096)), 4096)
+
     def test_a_handler_that_returns(self):
         b, seen = self.binding(), []
         before = signal.signal(signal.SIGUSR1, lambda *_: seen.append(self.refused(b)))
