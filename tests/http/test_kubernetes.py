@@ -4,8 +4,8 @@
 
     test_kubernetes.py INFERD INFERD-HTTP INFERCTL
 
-$INFERD_CLIENTS is the environment that `tools/test --with clients` installs: kubernetes-validate has Kubernetes' own schemas, and
-kserve the classes that are generated from KServe's. Without it the test is skipped.
+$INFERD_CLIENTS is the environment that `tools/test --with clients` installs: kubernetes-validate has Kubernetes'
+own schemas, and kserve the classes that are generated from KServe's. Without it the test is skipped.
 """
 import importlib.metadata
 import os
@@ -43,8 +43,8 @@ def read(name):
 
 
 def build(kind, value, where):
-    """Make an object of KServe's class @kind, whose constructor refuses what is missing. Unknown fields are errors. What is
-    Kubernetes' own, kubernetes-validate checks."""
+    """Make an object of KServe's class @kind, whose constructor refuses what is missing. Unknown fields are errors.
+    What is Kubernetes' own, kubernetes-validate checks."""
     if kind in PLAIN:
         if not isinstance(value, PLAIN[kind]):
             raise TypeError(f"{where}: {value!r} is no {kind}")

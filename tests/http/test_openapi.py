@@ -4,8 +4,9 @@
 
     test_openapi.py INFERD INFERD-HTTP INFERCTL
 
-The document ("Data Plane", version 2.0) is the one that PyPI's mlserver carries: the protocol's open_inference_rest.yaml with the
-paths without a version and with the extension for binary data. `tools/test --with clients` installs it; without it the test is skipped.
+The document ("Data Plane", version 2.0) is the one that PyPI's mlserver carries: the protocol's
+open_inference_rest.yaml with the paths without a version and with the extension for binary data. `tools/test
+--with clients` installs it; without it the test is skipped.
 """
 import importlib.metadata
 import json
@@ -27,7 +28,8 @@ from gateway import json_input  # noqa: E402
 
 DOCUMENT = json.loads(importlib.metadata.distribution("mlserver").locate_file(
     "mlserver/rest/openapi/dataplane.json").read_text(encoding="utf-8"))
-# The document lets the data be "bytes", which is no type of JSON. The bits of BF16 are our extension: no model here has any.
+# The document lets the data be "bytes", which is no type of JSON. The bits of BF16 are our extension: no model here
+# has any.
 DOCUMENT["components"]["schemas"]["TensorData"] = {"type": "array"}
 ERROR = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"], "additionalProperties": False}
 # The document has an error response for a few paths and statuses only, and requires nothing of that of an inference.
