@@ -30,7 +30,7 @@ bool http_host_is_fine(const char *host, const struct inf_config_names *names)
 	if (inet_pton(AF_INET, name, address) == 1 || strcasecmp(name, "localhost") == 0)
 		return true;
 	for (const char *at = names->text; inf_config_next_name(&at, known);)
-		if (strcasecmp(name, known) == 0)
+		if (strcasecmp(name, known) == 0 || strcmp(known, "*") == 0)
 			return true;
 	return false;
 }

@@ -6,7 +6,7 @@
 #include "config/http_conf.h"
 
 /* Whether @host, the value of a Host header, names this computer in a way that nobody else's DNS can: a numeric
- * address, localhost, or one of @names; a port may follow. */
+ * address, localhost, or one of @names, where "*" is any name; a port may follow. */
 bool http_host_is_fine(const char *host, const struct inf_config_names *names);
 
 #endif

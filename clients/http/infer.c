@@ -448,8 +448,11 @@ static void on_done(struct inferd_binding *b, int status, void *userdata)
 	end_wait(f, status);
 	f->is_last |= -status == INFERD_STATE_LOST || -status == INFERD_UNAVAILABLE ||
 		      -status == INFERD_FAILED_PRECONDITION || -status == INFERD_DISCONNECTED;
+	unsigned code = http_code_of(status);
+	if (-status == INFERD_STATE_LOST && f->head->is_start) /* there was none yet: the same request begins it anew */
+		code = 503;
 	if (status < 0)
-		http_request_fail(f->request, http_code_of(status), "%s", inferd_error(f->binding->method->peer->d));
+		http_request_fail(f->request, code, "%s", inferd_error(f->binding->method->peer->d));
 	else if (!f->request->is_gone)
 		http_output_answer(f->request);
 	http_request_wake(f->request);

@@ -256,8 +256,17 @@ static void answer(struct http_request *r, const struct inf_reply *reply)
 		write_index(r, &reply->repository_index);
 		return;
 	}
+	if (reply->kind == INF_REPLY_MODEL_STATISTICS && r->route.kind == HTTP_ROUTE_METRICS) {
+		struct inf_request status = { .kind = INF_REQUEST_STATUS };
+		http_metrics_models(r, &reply->model_statistics);
+		if (!r->code)
+			ask(r, false, &status);
+		return;
+	}
 	r->code = 200;
-	if (r->route.kind == HTTP_ROUTE_READY) {
+	if (reply->kind == INF_REPLY_SERVER_STATUS && r->route.kind == HTTP_ROUTE_METRICS) {
+		http_metrics_status(r, &reply->server_status);
+	} else if (r->route.kind == HTTP_ROUTE_READY) {
 		http_buffer_text(&r->answer, "{\"ready\":true}");
 	} else if (r->route.kind == HTTP_ROUTE_LOAD || r->route.kind == HTTP_ROUTE_UNLOAD) {
 		http_buffer_text(&r->answer, "{}");
@@ -316,7 +325,7 @@ void http_manage_start(struct http_request *r)
 			.version = r->route.version };
 	} else if (r->route.kind == HTTP_ROUTE_MODEL_READY || r->route.kind == HTTP_ROUTE_INDEX) {
 		request.kind = INF_REQUEST_REPOSITORY_INDEX;
-	} else if (r->route.kind == HTTP_ROUTE_STATS) {
+	} else if (r->route.kind == HTTP_ROUTE_STATS || r->route.kind == HTTP_ROUTE_METRICS) {
 		request.kind = INF_REQUEST_MODEL_STATISTICS;
 		request.model_statistics = (struct inf_model_statistics_request){ .name = r->route.model,
 			.version = r->route.version };

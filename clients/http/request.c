@@ -188,7 +188,10 @@ static enum MHD_Result queue(struct http_request *r)
 		if (!response)
 			return MHD_NO;
 		r->answer = (struct http_buffer){ .max_bytes = MAX_ANSWER }; /* the response has its memory */
-		MHD_add_response_header(response, "Content-Type", "application/json");
+		MHD_add_response_header(response, "Content-Type",
+			r->route.kind == HTTP_ROUTE_METRICS && r->code == 200
+				? "text/plain; version=0.0.4; charset=utf-8"
+				: "application/json");
 		if (r->code == 405)
 			MHD_add_response_header(response, "Allow",
 				r->route.is_get && r->route.is_post ? "GET, POST"

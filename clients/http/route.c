@@ -150,7 +150,11 @@ void http_route_parse(struct http_route *ret, const char *path)
 	struct parts p = { .n = 0 };
 	memset(ret, 0, sizeof(*ret));
 	ret->refusal = "there is no such path; the Open Inference Protocol begins at /v2";
-	if (!split(&p, path) || !is(&p, 0, "v2"))
+	if (!split(&p, path))
+		return;
+	if (p.n == 1 && is(&p, 0, "metrics"))
+		found(ret, HTTP_ROUTE_METRICS, true, false);
+	if (!is(&p, 0, "v2"))
 		return;
 	if (p.n == 1)
 		found(ret, HTTP_ROUTE_SERVER, true, false);

@@ -90,6 +90,7 @@ static PyType_Slot slots[] = {
 			"bound None.\nAssigning to an input copies into it; a dynamic input then has the shape of what "
 			"was assigned." },
 	{ Py_tp_dealloc, INF_PY_SLOT(delete) },
+	{ Py_tp_iter, INF_PY_SLOT(PySeqIter_New) },
 	{ Py_mp_length, INF_PY_SLOT(length) },
 	{ Py_mp_subscript, INF_PY_SLOT(subscript) },
 	{ Py_mp_ass_subscript, INF_PY_SLOT(assign_subscript) },

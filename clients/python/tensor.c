@@ -333,6 +333,7 @@ static PyType_Slot slots[] = {
 	{ Py_tp_dealloc, INF_PY_SLOT(delete) },
 	{ Py_tp_repr, INF_PY_SLOT(represent) },
 	{ Py_bf_getbuffer, INF_PY_SLOT(get_buffer) },
+	{ Py_tp_iter, INF_PY_SLOT(PySeqIter_New) },
 	{ Py_mp_length, INF_PY_SLOT(length) },
 	{ Py_mp_subscript, INF_PY_SLOT(subscript) },
 	{ Py_mp_ass_subscript, INF_PY_SLOT(assign_subscript) },

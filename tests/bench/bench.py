@@ -27,10 +27,12 @@ import sys
 import tempfile
 import time
 
+import batching
 import gstreamer
 import http_client
 import opencl
 import python_client
+import scale
 import versus
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -46,6 +48,7 @@ class Setup:
         self.build = pathlib.Path(options.build).resolve()
         self.pairs = options.pairs
         self.requests = options.requests
+        self.batches = options.batches and pathlib.Path(options.batches).resolve()
         self.peer, self.peer_cache = options.peer, options.peer_cache
         self.inferctl = self.build / "clients" / "inferctl" / "inferctl"
         self.inferd = self.build / "daemon" / "inferd"
@@ -756,7 +759,8 @@ BENCHES = {"efficientnet": efficientnet, "overhead": overhead, "isolation": isol
            "killed": killed, "stops": stops, "reconnect": reconnect, "warm": warm, "deadline": deadline,
            **versus.benches(sys.modules[__name__]), **python_client.benches(sys.modules[__name__]),
            **gstreamer.benches(sys.modules[__name__]), **opencl.benches(sys.modules[__name__]),
-           **http_client.benches(sys.modules[__name__])}
+           **http_client.benches(sys.modules[__name__]), **batching.benches(sys.modules[__name__]),
+           **scale.benches(sys.modules[__name__])}
 
 
 def machine():
@@ -778,6 +782,7 @@ def main():
     parser.add_argument("--peer", help="runner of the original runtime")
     parser.add_argument("--peer-cache", help="the same runtime with its own weight cache (tests/bench/peer_cache.cpp)")
     parser.add_argument("--build-peer", metavar="RUNNER.cpp", help="build both in the user's cache, and use them")
+    parser.add_argument("--batches", help="folder of the programs for several inputs (tests/bench/batching.py)")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     chosen = [n for n in options.only.split(",") if n] or list(BENCHES)

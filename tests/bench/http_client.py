@@ -2,7 +2,7 @@
 """The HTTP gateway beside libinferd: `bench.py --only http` runs this, and starts it again as the client.
 
     http_client.py live|infer PORT COUNT [N_BYTES]      p50_us of COUNT requests on one connection
-    http_client.py crowd PORT CONNECTIONS SECONDS       requests_per_s of EfficientNet-Lite0
+    http_client.py crowd PORT CONNECTIONS SECONDS [MODEL]       requests_per_s of EfficientNet-Lite0
     http_client.py place PORT COUNT N_BYTES             p50_us of inputs in the body, and in shared memory
 
 prints JSON. The client writes ready bytes to a socket, so that it measures the gateway and no library.
@@ -72,8 +72,8 @@ def infer(model, shape, binary, parameters=None):
             f"Content-Length: {len(head) + len(binary)}\r\n\r\n").encode() + head + binary
 
 
-def crowd(port, connections, seconds):
-    clients = [Client(port, infer("net", [1, 3, 224, 224], bytes(4 * 3 * 224 * 224))) for _ in range(connections)]
+def crowd(port, connections, seconds, model="net"):
+    clients = [Client(port, infer(model, [1, 3, 224, 224], bytes(4 * 3 * 224 * 224))) for _ in range(connections)]
     done, end = [0] * connections, time.monotonic() + seconds
 
     def work(i):
@@ -117,9 +117,9 @@ def place(port, count, n_bytes):
         path.unlink()
 
 
-def client(what, port, count, rest=0):
+def client(what, port, count, rest=0, model="net"):
     if what == "crowd":
-        return crowd(port, count, float(rest))
+        return crowd(port, count, float(rest), model)
     if what == "place":
         return place(port, count, int(rest))
     request = LIVE if what == "live" else infer("noop", [int(rest) // 4], bytes(int(rest)))

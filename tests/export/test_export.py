@@ -85,8 +85,8 @@ class Chooser:
 
 class Tables(unittest.TestCase):
     def test_every_model_can_be_built_and_its_backends_exist(self):
-        self.assertEqual(len(catalog.BY_NAME), len(catalog.MODELS) + len(catalog.SURVEY))
-        for model in catalog.MODELS + catalog.SURVEY:
+        self.assertEqual(len(catalog.BY_NAME), len(catalog.MODELS) + len(catalog.SURVEY) + len(catalog.BATCHES))
+        for model in catalog.MODELS + catalog.SURVEY + catalog.BATCHES:
             file, function = model.build.split(":")
             tree = ast.parse((here / "models" / (file + ".py")).read_text())
             functions = {node.name: node.args for node in tree.body if isinstance(node, ast.FunctionDef)}
@@ -98,7 +98,7 @@ class Tables(unittest.TestCase):
                 self.assertEqual(backends.canonical(name), name)
 
     def test_no_two_exports_write_one_file(self):
-        files = [model.file(backend) for model in catalog.MODELS + catalog.SURVEY
+        files = [model.file(backend) for model in catalog.MODELS + catalog.SURVEY + catalog.BATCHES
                  for backend in dict.fromkeys(model.backends + tuple(backends.BACKENDS))]
         self.assertEqual(len(files), len(set(files)))
 

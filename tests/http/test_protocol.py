@@ -12,6 +12,18 @@ import unittest.mock
 import gateway
 
 
+MODEL_REQUESTS = 'inferd_model_requests_total{model="numbers",version="1",result="success"}'
+
+
+def metrics(case):
+    """{name and labels: value}, each once."""
+    code, headers, text = case.ask("GET", "/metrics")
+    case.assertEqual((code, headers["Content-Type"]), (200, "text/plain; version=0.0.4; charset=utf-8"))
+    lines = [line.rsplit(" ", 1) for line in text.decode().splitlines() if line[0] != "#"]
+    case.assertEqual(len(lines), len(dict(lines)))
+    return {name: float(value) for name, value in lines}
+
+
 class Protocol(gateway.Case):
     def test_health(self):
         self.live()
@@ -84,6 +96,22 @@ class Protocol(gateway.Case):
         self.assertEqual({m["state"] for m in ready}, {"READY"})
         for what in "load", "unload":
             self.refuse("POST", f"/v2/repository/models/add_one/{what}", status=403, has="'load' in inferd-http.conf")
+
+    def test_metrics(self):
+        before = metrics(self).get(MODEL_REQUESTS, 0)
+        self.json("POST", "/v2/models/numbers/infer", {"inputs": [gateway.json_input("input_0", [3], [1, 2, 3])]})
+        found = metrics(self)
+        self.assertEqual(found[MODEL_REQUESTS], before + 1)
+        self.assertEqual(found['inferd_model_requests_total{model="numbers",version="1",result="failure"}'], 0)
+        self.assertGreater(found['inferd_model_run_seconds_sum{model="numbers",version="1"}'], 0)
+        self.assertEqual(found['inferd_model_run_seconds_count{model="numbers",version="1"}'], before + 1)
+        self.assertGreater(found["inferd_resident_memory_bytes"], 1 << 20)
+        self.assertGreater(found["inferd_models_memory_bytes"], 0)
+        self.assertGreaterEqual(found["inferd_requests_total"], 1)
+        self.assertGreaterEqual(found['inferd_queue_completed_total{queue="cpu"}'], 1)
+        self.assertGreaterEqual(found["inferd_http_connections"], 1)
+        self.refuse("POST", "/metrics", status=405, has="GET")
+        self.refuse("GET", "/metrics", status=403, headers={"Host": "evil.example"})
 
     def test_settings(self):
         for path in "/v2/trace/setting", "/v2/models/add_one/trace/setting":

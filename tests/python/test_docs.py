@@ -60,7 +60,7 @@ class Stubs(unittest.TestCase):
             if not isinstance(node, ast.ClassDef) or issubclass(thing, Exception):
                 continue
             members = {n.name for n in node.body if isinstance(n, ast.FunctionDef)}
-            for member in members - {"__buffer__", "__iter__"}:
+            for member in members - {"__buffer__"}:
                 self.assertTrue(hasattr(thing, member), f"{name}.{member}")
             public = {n for n in vars(thing) if not n.startswith("_")} - {"n_fields", "n_sequence_fields", "n_unnamed_fields"}
             self.assertEqual(public - members, set(), name)

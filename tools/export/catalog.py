@@ -185,4 +185,19 @@ SURVEY = (
     seen("embedding_2", "survey_forms:fused", "portable", bits=2),
 )
 
-BY_NAME = {model.name: model for model in MODELS + SURVEY}
+
+def batch(name, build, *backends, of=8):
+    """A model that takes @of inputs at once."""
+    return Model(f"{name}_b{of}", "", build, backends, f"batch/{name}_b{of}_{{backend}}", {}, {"batch": of})
+
+
+# What `bench.py --only batching` compares: exported by --model only. Those of one input are here for the backends that MODELS lacks.
+BATCHES = (
+    batch("efficientnet_lite0", "efficientnet_lite0:build", "xnnpack", "xnnpack_int8", "vulkan_fp16"),
+    batch("minilm", "minilm:build", "xnnpack_qd8", "vulkan"),
+    batch("minilm", "minilm:build", "vulkan", of=1),
+    batch("yolo11n", "yolo:yolo11n", "xnnpack", "vulkan"),
+    batch("yolo11n", "yolo:yolo11n", "vulkan", of=1),
+)
+
+BY_NAME = {model.name: model for model in MODELS + SURVEY + BATCHES}

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import asyncio
 import os
+from _typeshed import structseq
 from collections.abc import Iterator, Sequence
 from types import EllipsisType, TracebackType
-from typing import Any, Protocol, SupportsFloat, SupportsIndex, final
+from typing import Any, Final, Protocol, SupportsFloat, SupportsIndex, final
 from typing_extensions import Buffer, Self, TypeAlias
 
 _Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
@@ -40,7 +41,21 @@ class BackendCrashed(Error): ...
 class Disconnected(Error, ConnectionError): ...
 
 @final
-class TensorInfo(tuple[Any, ...]):
+class TensorInfo(structseq[Any], tuple[Any, ...]):
+    __match_args__: Final = (
+        "name",
+        "datatype",
+        "shape",
+        "dim_order",
+        "n_bytes",
+        "is_dynamic",
+        "is_scalar",
+        "labels",
+        "layout",
+        "colour",
+        "scale",
+        "offset",
+    )
     @property
     def name(self) -> str: ...
     @property
@@ -67,7 +82,8 @@ class TensorInfo(tuple[Any, ...]):
     def offset(self) -> tuple[float, ...]: ...
 
 @final
-class Timing(tuple[int, int]):
+class Timing(structseq[int], tuple[int, int]):
+    __match_args__: Final = ("queue_ns", "run_ns")
     @property
     def queue_ns(self) -> int: ...
     @property

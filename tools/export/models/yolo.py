@@ -9,12 +9,12 @@ from models.inputs import picture, pictures
 from models.weights import settle
 
 
-def build(architecture):
+def build(architecture, batch=1):
     from ultralytics.nn.tasks import DetectionModel
 
     torch.manual_seed(0)
     shots = [picture(name, 320, 0, 1) for name in pictures]
-    shot = shots[0]
+    shot = torch.cat([shots[0]] * batch)
     module = settle(DetectionModel(architecture, verbose=False), shots).fuse(verbose=False)
     module.model[-1].export = True
     with torch.no_grad():
@@ -22,8 +22,8 @@ def build(architecture):
     return Fixture.of(module, (shot,))
 
 
-def yolo11n():
-    return build("yolo11n.yaml")
+def yolo11n(batch=1):
+    return build("yolo11n.yaml", batch)
 
 
 def yolov8n():
