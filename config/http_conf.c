@@ -25,6 +25,7 @@ static const struct inf_config_key keys[] = {
 	KEY(manager, KIND_SOCKET, 1, 0),
 	KEY(load, KIND_BOOL, 0, 0),
 	KEY(shared_memory, KIND_BOOL, 0, 0),
+	KEY(page, KIND_BOOL, 0, 0),
 	KEY(log_level, KIND_LEVEL, 0, 0),
 	KEY(connections, KIND_COUNT, 1, 4096),
 	KEY(memory, KIND_SIZE, 0, 0),

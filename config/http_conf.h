@@ -14,6 +14,7 @@ struct inf_http_config {
 	char manager[INF_CONFIG_PATH_MAX]; /* and the one for administrators */
 	bool load;                         /* whether clients may load and unload models */
 	bool shared_memory;                /* whether clients may register files of /dev/shm */
+	bool page;                         /* whether there is a page for browsers at / */
 	int log_level;
 	uint32_t connections;
 	uint64_t memory;     /* bytes that all requests together may take */

@@ -16,17 +16,18 @@ static const char *example, *manual;
 
 static void test_values(void **state)
 {
-	static const char text[] = "[http]\nsocket =\nlisten = 127.0.0.1:8000, [::1]:8000\nload = yes\nmemory = 1M\n"
-				   "idle_timeout = 5s\nconnections = 7\n";
+	static const char text[] =
+		"[http]\nsocket =\nlisten = 127.0.0.1:8000, [::1]:8000\nload = yes\npage = yes\nmemory = 1M\n"
+		"idle_timeout = 5s\nconnections = 7\n";
 	struct inf_http_config c;
 	struct inf_config_error error = { "" };
 	inf_http_config_init(&c);
 	assert_string_equal(c.socket, "/run/inferd/http.sock");
-	assert_false(c.load || c.shared_memory);
+	assert_false(c.load || c.shared_memory || c.page);
 	assert_int_equal(inf_http_config_parse(&c, text, "x", &error), 0);
 	assert_string_equal(c.socket, "");
 	assert_string_equal(c.listen.text, "127.0.0.1:8000 [::1]:8000");
-	assert_true(c.load);
+	assert_true(c.load && c.page);
 	assert_int_equal(c.memory, 1 << 20);
 	assert_int_equal(c.idle_timeout_ns, 5000000000);
 	assert_int_equal(c.connections, 7);
@@ -76,7 +77,7 @@ static void test_example(void **state)
 			fail_msg("the manual does not have %s", line);
 		n++;
 	}
-	assert_int_equal(n, 17);
+	assert_int_equal(n, 18);
 	free(text);
 	free(page);
 }

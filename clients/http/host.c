@@ -3,6 +3,8 @@
  * gateway as to their own server. The browser sends the page's name as Host. A numeric Host cannot be led elsewhere. */
 #include "clients/http/host.h"
 
+#include "runtime/base/checked.h"
+
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,5 +34,16 @@ bool http_host_is_fine(const char *host, const struct inf_config_names *names)
 	for (const char *at = names->text; inf_config_next_name(&at, known);)
 		if (strcasecmp(name, known) == 0 || strcmp(known, "*") == 0)
 			return true;
+	return false;
+}
+
+bool http_host_is_own_origin(const char *origin, const char *host, const struct inf_config_names *names)
+{
+	static const char *const schemes[] = { "http://", "https://" }; /* https: a proxy is in front */
+	for (size_t i = 0; i < ET_ARRAY_LEN(schemes); i++) {
+		size_t n = strlen(schemes[i]);
+		if (strncmp(origin, schemes[i], n) == 0 && strcasecmp(origin + n, host) == 0)
+			return http_host_is_fine(host, names);
+	}
 	return false;
 }

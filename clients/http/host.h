@@ -9,4 +9,8 @@
  * address, localhost, or one of @names, where "*" is any name; a port may follow. */
 bool http_host_is_fine(const char *host, const struct inf_config_names *names);
 
+/* Whether @origin, the value of an Origin header, is the page of this gateway itself: http or https at @host, which is
+ * fine. */
+bool http_host_is_own_origin(const char *origin, const char *host, const struct inf_config_names *names);
+
 #endif

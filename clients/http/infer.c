@@ -55,12 +55,14 @@ static void wait_for_binding(struct http_infer *f)
 {
 	struct http_request *r = f->request;
 	struct http_connection *c = r->connection;
-	if (c->peer && c->peer->state == HTTP_GONE) {
+	bool is_shared = c->is_unix || r->is_of_page;
+	uid_t uid = c->is_unix ? c->uid : HTTP_PAGE_UID;
+	if (c->peer && (c->peer->state == HTTP_GONE || !http_peer_is_of(c->peer, is_shared, uid))) {
 		http_peer_unref(c->peer);
 		c->peer = NULL;
 	}
 	if (!c->peer)
-		c->peer = http_peer_of(r->server, c->is_unix, c->uid);
+		c->peer = http_peer_of(r->server, is_shared, uid);
 	if (!c->peer) {
 		http_request_fail(r, 503, "the gateway has no memory left for this client");
 		return;

@@ -7,11 +7,13 @@
 
 #include "clients/http/ask.h"
 #include "clients/http/json.h"
+#include "clients/http/page/overview.h"
 #include "clients/http/peer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char
 	*const extensions = "[\"binary_tensor_data\",\"classification\",\"model_configuration\",\"model_repository\","
@@ -86,6 +88,43 @@ static void write_metadata(struct http_request *r, const struct inf_model_metada
 	http_buffer_text(&r->answer, "}");
 }
 
+static void write_parameter(struct http_request *r, bool *is_first, const char *tensor, const char *key,
+	const char *value)
+{
+	char name[INF_MAX_NAME + 16];
+	snprintf(name, sizeof(name), "%s.%s", tensor, key);
+	http_buffer_text(&r->answer, *is_first ? "" : ",");
+	*is_first = false;
+	quote(r, name);
+	http_buffer_text(&r->answer, ":{\"string_value\":");
+	quote(r, value);
+	http_buffer_text(&r->answer, "}");
+}
+
+static void write_numbers(struct http_request *r, bool *is_first, const char *tensor, const char *key,
+	const double *numbers, size_t n_numbers)
+{
+	char text[INF_MAX_CHANNELS * 32] = "";
+	for (size_t i = 0, n = 0; i < n_numbers && i < INF_MAX_CHANNELS; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%.17g", i ? " " : "", numbers[i]);
+	write_parameter(r, is_first, tensor, key, text);
+}
+
+/* What model.conf says of inputs that are images, in its own words. */
+static void write_images(struct http_request *r, const struct inf_model_metadata *m)
+{
+	bool is_first = true;
+	for (size_t i = 0; i < m->n_inputs; i++) {
+		const struct inf_tensor_metadata *t = &m->inputs[i];
+		if (!t->layout[0])
+			continue;
+		write_parameter(r, &is_first, t->name, "layout", t->layout);
+		write_parameter(r, &is_first, t->name, "colour", t->colour);
+		write_numbers(r, &is_first, t->name, "scale", t->scale, t->n_scale);
+		write_numbers(r, &is_first, t->name, "offset", t->offset, t->n_offset);
+	}
+}
+
 static void write_config(struct http_request *r, const struct inf_model_metadata *m)
 {
 	http_buffer_text(&r->answer, "{\"name\":");
@@ -107,7 +146,9 @@ static void write_config(struct http_request *r, const struct inf_model_metadata
 			r->server->config.sequence_idle_ns / 1000);
 	http_buffer_text(&r->answer,
 		",\"batch_input\":[],\"batch_output\":[],\"instance_group\":[],\"default_model_filename\":\"\","
-		"\"cc_model_filenames\":{},\"metric_tags\":{},\"parameters\":{},\"model_warmup\":[]}");
+		"\"cc_model_filenames\":{},\"metric_tags\":{},\"parameters\":{");
+	write_images(r, m);
+	http_buffer_text(&r->answer, "},\"model_warmup\":[]}");
 }
 
 /* --- the repository ----------------------------------------------------------------------------------- */
@@ -266,6 +307,10 @@ static void answer(struct http_request *r, const struct inf_reply *reply)
 	r->code = 200;
 	if (reply->kind == INF_REPLY_SERVER_STATUS && r->route.kind == HTTP_ROUTE_METRICS) {
 		http_metrics_status(r, &reply->server_status);
+	} else if (reply->kind == INF_REPLY_REPOSITORY_INDEX && r->route.kind == HTTP_ROUTE_OVERVIEW_MODELS) {
+		http_overview_models(&r->answer, &reply->repository_index);
+	} else if (reply->kind == INF_REPLY_SERVER_STATUS) {
+		http_overview_status(&r->answer, &reply->server_status, geteuid());
 	} else if (r->route.kind == HTTP_ROUTE_READY) {
 		http_buffer_text(&r->answer, "{\"ready\":true}");
 	} else if (r->route.kind == HTTP_ROUTE_LOAD || r->route.kind == HTTP_ROUTE_UNLOAD) {
@@ -323,8 +368,11 @@ void http_manage_start(struct http_request *r)
 		request.kind = INF_REQUEST_MODEL_METADATA;
 		request.model_metadata = (struct inf_model_metadata_request){ .name = r->route.model,
 			.version = r->route.version };
-	} else if (r->route.kind == HTTP_ROUTE_MODEL_READY || r->route.kind == HTTP_ROUTE_INDEX) {
+	} else if (r->route.kind == HTTP_ROUTE_MODEL_READY || r->route.kind == HTTP_ROUTE_INDEX ||
+		   r->route.kind == HTTP_ROUTE_OVERVIEW_MODELS) {
 		request.kind = INF_REQUEST_REPOSITORY_INDEX;
+	} else if (r->route.kind == HTTP_ROUTE_OVERVIEW_STATUS) {
+		request.kind = INF_REQUEST_STATUS;
 	} else if (r->route.kind == HTTP_ROUTE_STATS || r->route.kind == HTTP_ROUTE_METRICS) {
 		request.kind = INF_REQUEST_MODEL_STATISTICS;
 		request.model_statistics = (struct inf_model_statistics_request){ .name = r->route.model,

@@ -423,13 +423,13 @@ void http_peer_close(struct http_peer *peer)
 	peer_gone(peer, -INFERD_CANCELLED, "the gateway ends");
 }
 
-static struct http_peer *peer_new(struct http_server *server, bool is_unix, uid_t uid)
+static struct http_peer *peer_new(struct http_server *server, bool is_shared, uid_t uid)
 {
 	struct http_peer *peer = calloc(1, sizeof(*peer));
 	if (!peer)
 		return NULL;
 	peer->server = server;
-	peer->is_unix = is_unix;
+	peer->is_shared = is_shared;
 	peer->uid = uid;
 	peer->n_refs = 1;
 	peer->source = (struct http_source){ .fd = -1, .ready = on_ready };
@@ -456,14 +456,19 @@ static struct http_peer *peer_new(struct http_server *server, bool is_unix, uid_
 	return peer;
 }
 
-struct http_peer *http_peer_of(struct http_server *server, bool is_unix, uid_t uid)
+bool http_peer_is_of(const struct http_peer *peer, bool is_shared, uid_t uid)
 {
-	for (struct et_list_node *node = server->peers.next; is_unix && node != &server->peers; node = node->next) {
+	return peer->is_shared == is_shared && (!is_shared || peer->uid == uid);
+}
+
+struct http_peer *http_peer_of(struct http_server *server, bool is_shared, uid_t uid)
+{
+	for (struct et_list_node *node = server->peers.next; is_shared && node != &server->peers; node = node->next) {
 		struct http_peer *peer = ET_CONTAINER_OF(node, struct http_peer, node);
-		if (peer->is_unix && peer->uid == uid)
+		if (http_peer_is_of(peer, is_shared, uid))
 			return http_peer_ref(peer);
 	}
-	return peer_new(server, is_unix, uid);
+	return peer_new(server, is_shared, uid);
 }
 
 struct http_peer *http_peer_ref(struct http_peer *peer)
@@ -477,7 +482,7 @@ void http_peer_unref(struct http_peer *peer)
 	if (!peer || --peer->n_refs)
 		return;
 	peer->unused_ns = http_now_ns();
-	if (!peer->is_unix) /* the states of a user's sequences stay for a while */
+	if (!peer->is_shared) /* the states of a user's sequences stay for a while */
 		peer_gone(peer, -INFERD_CANCELLED, "the client is gone");
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A peer: one connection to the daemon, for one client over TCP or for all connections of one user of the Unix socket,
- * with the Methods that it has open and their bindings.
+/* A peer: one connection to the daemon, for one client over TCP, for all connections of one user of the Unix socket, or
+ * for those of all browsers that show the gateway's page, with the Methods that it has open and their bindings.
  *
  * A request asks for a binding and waits until it has one; then it runs on it, and keeps it until its answer is sent,
  * because the answer is sent from the binding's memory. */
@@ -14,6 +14,9 @@
 
 enum { HTTP_MAX_METHODS = 16, HTTP_MAX_SEQUENCES = 64, HTTP_MAX_BINDINGS = 16 };
 
+/* Instead of a user: a browser has several connections, and a sequence of the page may use all of them. */
+#define HTTP_PAGE_UID ((uid_t) - 1)
+
 enum http_open_state { HTTP_OPENING, HTTP_OPEN, HTTP_GONE };
 
 struct http_peer {
@@ -22,7 +25,7 @@ struct http_peer {
 	struct http_source source;
 	struct inferd *d;
 	enum http_open_state state;
-	bool is_unix;
+	bool is_shared; /* by all connections with @uid */
 	uid_t uid;
 	unsigned n_refs; /* connections, and lent bindings */
 	uint64_t unused_ns;
@@ -67,9 +70,11 @@ struct http_wait {
 	void (*ended)(struct http_wait *wait, struct http_binding *binding, unsigned code, const char *error);
 };
 
-/* The peer for @uid of the Unix socket, or a new one for a client over TCP; with one more reference. NULL: no
- * memory. */
-struct http_peer *http_peer_of(struct http_server *server, bool is_unix, uid_t uid);
+/* The peer that all connections with @uid share (a user of the Unix socket, or HTTP_PAGE_UID), or a new one for a
+ * client over TCP; with one more reference. NULL: no memory. */
+struct http_peer *http_peer_of(struct http_server *server, bool is_shared, uid_t uid);
+/* Whether http_peer_of would return it for them. */
+bool http_peer_is_of(const struct http_peer *peer, bool is_shared, uid_t uid);
 struct http_peer *http_peer_ref(struct http_peer *peer);
 void http_peer_unref(struct http_peer *peer); /* NULL is fine */
 /* The connection ends; what uses it gets an error. It is freed when nobody holds a reference. */

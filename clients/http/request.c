@@ -12,6 +12,7 @@
 #include "clients/http/host.h"
 #include "clients/http/infer.h"
 #include "clients/http/manage.h"
+#include "clients/http/page/page.h"
 #include "clients/http/peer.h"
 #include "clients/http/shared.h"
 
@@ -115,13 +116,15 @@ static unsigned take_text(void *userdata, const char *data, size_t n_bytes)
 
 /* --- headers ------------------------------------------------------------------------------------------ */
 
-/* Browsers send Origin with what a page asks of another server. */
+/* Browsers send Origin with what a page asks of another server, and with what the gateway's own page posts. */
 static bool is_trusted(struct http_request *r)
 {
-	const char *host = http_request_header(r, "Host");
-	if (http_request_header(r, "Origin"))
+	const struct inf_http_config *config = &r->server->config;
+	const char *host = http_request_header(r, "Host"), *origin = http_request_header(r, "Origin");
+	r->is_of_page = config->page && origin && host && http_host_is_own_origin(origin, host, &config->hosts);
+	if (origin && !r->is_of_page)
 		http_request_fail(r, 403, "requests of pages in a browser (with a header Origin) are refused");
-	else if (!r->connection->is_unix && host && !http_host_is_fine(host, &r->server->config.hosts))
+	else if (!r->connection->is_unix && host && !http_host_is_fine(host, &config->hosts))
 		http_request_fail(r, 403, "this server is not known as '%.100s' ('hosts' in inferd-http.conf)", host);
 	return !r->code;
 }
@@ -132,8 +135,9 @@ static bool has_method(struct http_request *r, const char *method)
 	r->is_post = strcmp(method, "POST") == 0;
 	if (!is_utf8(r->route.model) || !is_utf8(r->route.region))
 		http_request_fail(r, 400, "the path is not UTF-8");
-	else if (!r->route.kind)
-		http_request_fail(r, 404, "%s", r->route.refusal);
+	else if (!r->route.kind || (http_route_is_of_page(&r->route) && !r->server->config.page))
+		http_request_fail(r, 404, "%s",
+			r->route.kind ? "there is no page here ('page' in inferd-http.conf)" : r->route.refusal);
 	else if ((is_get && !r->route.is_get) || (r->is_post && !r->route.is_post) || (!is_get && !r->is_post))
 		http_request_fail(r, 405, "this path takes %s",
 			r->route.is_get && r->route.is_post ? "GET and POST"
@@ -198,6 +202,8 @@ static enum MHD_Result queue(struct http_request *r)
 				: r->route.is_get                   ? "GET"
 								    : "POST");
 	}
+	if (http_route_is_of_page(&r->route))
+		http_page_protect(response);
 	if (r->server->is_stopping)
 		MHD_add_response_header(response, "Connection", "close");
 	enum MHD_Result rc = MHD_queue_response(r->mhd, r->code, response);
@@ -238,6 +244,10 @@ static void work(struct http_request *r)
 		break;
 	case HTTP_ROUTE_INFER:
 		http_infer_run(r);
+		break;
+	case HTTP_ROUTE_PAGE:
+		r->response = http_page_response();
+		r->code = r->response ? 200 : 0; /* 0: no memory */
 		break;
 	case HTTP_ROUTE_TRACE:
 	case HTTP_ROUTE_LOGGING:

@@ -26,6 +26,7 @@ struct http_request {
 	struct http_route route;
 	enum http_phase phase;
 	bool is_post, is_suspended, is_gone; /* gone: the client has hung up */
+	bool is_of_page;                     /* the gateway's own page sends it */
 	uint64_t deadline_ns;
 	struct http_body body;
 	struct http_buffer text;       /* a body that is JSON, of requests that are no inference */

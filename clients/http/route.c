@@ -145,6 +145,12 @@ static void parse_memory(struct http_route *r, const struct parts *p, bool is_cu
 		found(r, HTTP_ROUTE_MEMORY_UNREGISTER, false, true);
 }
 
+bool http_route_is_of_page(const struct http_route *route)
+{
+	return route->kind == HTTP_ROUTE_PAGE || route->kind == HTTP_ROUTE_OVERVIEW_STATUS ||
+	       route->kind == HTTP_ROUTE_OVERVIEW_MODELS;
+}
+
 void http_route_parse(struct http_route *ret, const char *path)
 {
 	struct parts p = { .n = 0 };
@@ -154,6 +160,8 @@ void http_route_parse(struct http_route *ret, const char *path)
 		return;
 	if (p.n == 1 && is(&p, 0, "metrics"))
 		found(ret, HTTP_ROUTE_METRICS, true, false);
+	if (p.n == 1 && is(&p, 0, ""))
+		found(ret, HTTP_ROUTE_PAGE, true, false);
 	if (!is(&p, 0, "v2"))
 		return;
 	if (p.n == 1)
@@ -170,6 +178,10 @@ void http_route_parse(struct http_route *ret, const char *path)
 		found(ret, HTTP_ROUTE_TRACE, true, true);
 	else if (p.n == 2 && is(&p, 1, "logging"))
 		found(ret, HTTP_ROUTE_LOGGING, true, true);
+	else if (p.n == 3 && is(&p, 1, "inferd") && is(&p, 2, "status"))
+		found(ret, HTTP_ROUTE_OVERVIEW_STATUS, true, false);
+	else if (p.n == 3 && is(&p, 1, "inferd") && is(&p, 2, "models"))
+		found(ret, HTTP_ROUTE_OVERVIEW_MODELS, true, false);
 	else if (is(&p, 1, "systemsharedmemory") || is(&p, 1, "cudasharedmemory"))
 		parse_memory(ret, &p, is(&p, 1, "cudasharedmemory"));
 }

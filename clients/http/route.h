@@ -24,6 +24,9 @@ enum http_route_kind {
 	HTTP_ROUTE_MEMORY_STATUS,
 	HTTP_ROUTE_MEMORY_REGISTER,
 	HTTP_ROUTE_MEMORY_UNREGISTER,
+	HTTP_ROUTE_PAGE,            /* for browsers; this and what follows only where `page = yes` */
+	HTTP_ROUTE_OVERVIEW_STATUS, /* what the page reads */
+	HTTP_ROUTE_OVERVIEW_MODELS,
 };
 
 struct http_route {
@@ -35,6 +38,9 @@ struct http_route {
 	bool is_get, is_post; /* the methods that the path has */
 	const char *refusal;  /* NONE: a sentence */
 };
+
+/* Whether the path is there only where `page = yes`. */
+bool http_route_is_of_page(const struct http_route *route);
 
 /* Read @path, which is still percent-encoded, as far as its '?'. */
 void http_route_parse(struct http_route *ret, const char *path);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fuzz target: what strangers send to the HTTP gateway. The first byte chooses: 'p' a path, 'h' a Host header, 'j'
- * the JSON of an inference request, 'z' a compressed body. A model's name and version are valid ones, refusals have a
- * sentence, the numbers of a tensor are as many as its shape says, and all memory that was counted is given back. */
+/* Fuzz target: what strangers send to the HTTP gateway. The first byte chooses: 'p' a path, 'h' a Host header, 'o'
+ * an Origin and a Host header, 'j' the JSON of an inference request, 'z' a compressed body. A model's name and version
+ * are valid ones, refusals have a sentence, the numbers of a tensor are as many as its shape says, and all memory that
+ * was counted is given back. */
 #include "clients/http/body.h"
 #include "clients/http/element.h"
 #include "clients/http/head.h"
@@ -12,6 +13,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { MEMORY = 16 << 20, MAX_BODY = 1 << 20 };
 
@@ -31,6 +33,7 @@ static void check_path(const char *text)
 	require(!route.model[0] || inf_model_name_is_valid(route.model));
 	require(!route.version[0] || inf_version_is_valid(route.version));
 	require(!strchr(route.region, '/'));
+	require(!http_route_is_of_page(&route) || (!route.model[0] && route.is_get && !route.is_post));
 }
 
 static void check_host(const char *text)
@@ -38,6 +41,20 @@ static void check_host(const char *text)
 	static const struct inf_config_names names = { "gateway.example other" };
 	if (http_host_is_fine(text, &names))
 		require(strlen(text) < 300 && !strchr(text, '/') && !strchr(text, ' '));
+}
+
+/* @text is an Origin and a Host with a line's end between them. One's own origin ends in a Host that is fine. */
+static void check_origin(char *text)
+{
+	static const struct inf_config_names names = { "gateway.example other" };
+	char *end = strchr(text, '\n');
+	if (!end)
+		return;
+	*end = '\0';
+	if (http_host_is_own_origin(text, end + 1, &names))
+		require(http_host_is_fine(end + 1, &names) && strncmp(text, "http", 4) == 0 &&
+			strlen(text) > strlen(end + 1) &&
+			strcasecmp(text + strlen(text) - strlen(end + 1), end + 1) == 0);
 }
 
 static void check_head(const char *text, size_t n_bytes)
@@ -100,6 +117,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 		check_path(text);
 	else if (bytes[0] == 'h')
 		check_host(text);
+	else if (bytes[0] == 'o')
+		check_origin(text);
 	else if (bytes[0] == 'j')
 		check_head(text, n_bytes - 1);
 	else if (bytes[0] == 'z')

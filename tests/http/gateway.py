@@ -116,9 +116,8 @@ class Case(unittest.TestCase):
         cls.prepare()
         cls.daemon = cls.start_daemon()
         cls.addClassCleanup(lambda: cls.daemon.end())
-        cls.gateway = Process([cls.inferd_http, "--config", str(cls.folder / "inferd-http.conf")], cls.path,
-                              cls.folder / "http.log", limited=True)
-        cls.addClassCleanup(cls.gateway.end)
+        cls.gateway = cls.start_gateway()
+        cls.addClassCleanup(lambda: cls.gateway.end())
         live = UnixConnection(cls.path)
         live.request("GET", "/v2/health/live")  # all sockets are open then
         live.getresponse().read()
@@ -128,6 +127,11 @@ class Case(unittest.TestCase):
     @classmethod
     def start_daemon(cls):
         return Process([cls.inferd, "--config", str(cls.folder / "inferd.conf")], cls.socket, cls.folder / "log")
+
+    @classmethod
+    def start_gateway(cls):
+        return Process([cls.inferd_http, "--config", str(cls.folder / "inferd-http.conf")], cls.path, cls.folder / "http.log",
+                       limited=True)
 
     @classmethod
     def prepare(cls):

@@ -131,7 +131,7 @@ class Protocol(gateway.Case):
         self.assertEqual(self.json("GET", "/v2/systemsharedmemory/status"), [])
 
     def test_paths(self):
-        for path in ("/", "/v1", "/v2/nothing", "/v2/models", "/v2/models/a/nothing", "/v2//health/live", "/v2/models/a%2Fb",
+        for path in ("/", "/v2/inferd/status", "/v2/inferd/models", "/v1", "/v2/nothing", "/v2/models", "/v2/models/a/nothing", "/v2//health/live", "/v2/models/a%2Fb",
                      "/v2/models/%2e%2e/config", "/v2/models/../config", "/v2/models/a%00b", "/v2/models/%zz", "/v2/models/a%",
                      "/v2/models/.hidden", "/v2/models/a/versions/one", "/v2/models/a/versions/-1",
                      "/v2/models/" + "a" * 300, "/v2/models/a/b/c/d/e/f/g/h/i"):
