@@ -10,7 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
-bool http_host_is_fine(const char *host, const struct inf_config_names *names)
+/* Whether @host is numeric, localhost or one of @names; "*" among these is every name if @takes_any. */
+static bool is_ours(const char *host, const struct inf_config_names *names, bool takes_any)
 {
 	char name[256], known[INF_CONFIG_NAME_MAX];
 	unsigned char address[16];
@@ -32,18 +33,24 @@ bool http_host_is_fine(const char *host, const struct inf_config_names *names)
 	if (inet_pton(AF_INET, name, address) == 1 || strcasecmp(name, "localhost") == 0)
 		return true;
 	for (const char *at = names->text; inf_config_next_name(&at, known);)
-		if (strcasecmp(name, known) == 0 || strcmp(known, "*") == 0)
+		if (strcasecmp(name, known) == 0 || (takes_any && strcmp(known, "*") == 0))
 			return true;
 	return false;
 }
 
+bool http_host_is_fine(const char *host, const struct inf_config_names *names)
+{
+	return is_ours(host, names, true);
+}
+
+/* The names of "*" do not count: a page led here has the same name as Host and in Origin. */
 bool http_host_is_own_origin(const char *origin, const char *host, const struct inf_config_names *names)
 {
 	static const char *const schemes[] = { "http://", "https://" }; /* https: a proxy is in front */
 	for (size_t i = 0; i < ET_ARRAY_LEN(schemes); i++) {
 		size_t n = strlen(schemes[i]);
 		if (strncmp(origin, schemes[i], n) == 0 && strcasecmp(origin + n, host) == 0)
-			return http_host_is_fine(host, names);
+			return is_ours(host, names, false);
 	}
 	return false;
 }

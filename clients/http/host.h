@@ -10,7 +10,7 @@
 bool http_host_is_fine(const char *host, const struct inf_config_names *names);
 
 /* Whether @origin, the value of an Origin header, is the page of this gateway itself: http or https at @host, which is
- * fine. */
+ * fine, and not just as one of "*". */
 bool http_host_is_own_origin(const char *origin, const char *host, const struct inf_config_names *names);
 
 #endif

@@ -229,6 +229,19 @@ class Manager(gateway.Case):
         self.assertEqual(limits["connections"], status["connections"]["count"])
 
 
+class AnyHost(gateway.Case):
+    """`hosts = *` lets in any Host, but no page of another's name."""
+
+    models = {"add_one": gateway.PROGRAMS["add_one"]}
+    config = "page = yes\nhosts = *\n"
+
+    def test_origin(self):
+        mine = f"127.0.0.1:{self.port}"
+        self.assertEqual(self.ask("GET", "/v2", headers={"Host": "any.example"})[0], 200)
+        self.assertEqual(self.ask("GET", "/v2", headers={"Host": mine, "Origin": f"http://{mine}"})[0], 200)
+        self.refuse("GET", "/v2", status=403, headers={"Host": "any.example", "Origin": "http://any.example"}, has="browser")
+
+
 class Off(gateway.Case):
     """Without `page = yes` there is none."""
 
