@@ -224,8 +224,11 @@ class Haproxy(unittest.TestCase):
             if haproxy.poll() is not None:
                 log.seek(0)
                 self.fail(log.read())
-            with socket.socket(socket.AF_UNIX) as s:
-                return s.connect_ex(self.admin) == 0
+            for path in self.admin, f"{self.folder}/metrics.sock":
+                with socket.socket(socket.AF_UNIX) as s:
+                    if s.connect_ex(path):
+                        return False
+            return True
         until(answers, "HAProxy starts")
 
     def command(self, text):
