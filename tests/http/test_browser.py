@@ -252,7 +252,14 @@ class Hostile(Chromium):
 class Restart(Chromium):
     expected = ("Failed to load resource",)  # while there is no daemon
 
-    def test_daemon_is_started_anew(self):
+    def test_daemon_is_started_again(self):
+        """Also with numbers of the minute before, of a model that the new daemon has not loaded."""
+        latency = "view.models.cards.get('add_one').latency"
+        request = {"inputs": [gateway.json_input("input_0", [2], [1, 2])]}
+        c = self.connect()
+        while not self.page.evaluate(f"{latency}.samples.length"):
+            self.json("POST", "/v2/models/add_one/infer", request, connection=c)
+        c.close()
         type(self).daemon.end()
         try:
             self.page.wait("document.querySelector('#state').textContent === 'no daemon'")
@@ -261,7 +268,7 @@ class Restart(Chromium):
         finally:
             type(self).daemon = self.start_daemon()
         self.page.wait("document.querySelector('#state').textContent === 'live'")
-        self.page.wait("document.querySelector('#trouble').textContent.includes('started anew')")
+        self.page.wait("document.querySelector('#trouble').textContent.includes('started again')")
         trial = self.try_it("add_one")
         self.run_once("add_one")
         self.page.wait(f"{trial}.result.innerText.includes('output_0')")

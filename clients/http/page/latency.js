@@ -26,6 +26,10 @@ class Latency {
       const n = now.n - last.n, waits = now.waits - last.waits;
       if (n > 0 && waits > 0) this.samples.push({ at, n, seconds: (at - last.at) / 1000, runNs: (now.runNs - last.runNs) / n, waitNs: (now.waitNs - last.waitNs) / waits });
     }
+  }
+
+  // Forget what is older than a minute before @at.
+  expire(at) {
     while (this.samples.length && this.samples[0].at <= at - MINUTE) this.samples.shift();
   }
 
@@ -34,10 +38,10 @@ class Latency {
     return this.samples.reduce((n, sample) => n + sample.n, 0);
   }
 
-  // Requests a second, in the last one.
-  rate() {
+  // Requests a second, in the one that ends @at.
+  rate(at) {
     const sample = this.samples.at(-1);
-    return sample && sample.at === this.last.at ? sample.n / sample.seconds : 0;
+    return sample && sample.at === at ? sample.n / sample.seconds : 0;
   }
 
   mean(key) {

@@ -64,7 +64,7 @@ class ModelCard {
       if (program.methods) parts.push(program.methods === 1 ? '1 Method open' : `${countText(program.methods)} Methods open`);
     }
     const n = latency.count();
-    if (n) parts.push(`${rateText(latency.last.at === at ? latency.rate() : 0)}/s`, `last minute: run ${durationText(latency.mean('runNs'))}, queue ${durationText(latency.mean('waitNs'))}`);
+    if (n) parts.push(`${rateText(latency.rate(at))}/s`, `last minute: run ${durationText(latency.mean('runNs'))}, queue ${durationText(latency.mean('waitNs'))}`);
     setText(this.facts, parts.filter(Boolean).join(' · '));
     this.histogram.show(latency);
   }
@@ -146,6 +146,7 @@ class ModelList {
       if (!card.shown) continue;
       const mine = statsOf.get(name)?.find(isOf(card));
       if (mine) card.latency.add(at, mine.inference_stats);
+      card.latency.expire(at);
       card.showNumbers(programsOf.get(name)?.find(isOf(card)), at);
     }
   }

@@ -92,7 +92,7 @@ static void add_programs(struct http_buffer *to, const struct inf_server_status 
 	http_buffer_text(to, "]");
 }
 
-/* The gateway's connections to the daemon as one, since those of its clients are not each other's business. */
+/* The gateway's connections to the daemon as one, since its clients must not see each other's. */
 static void add_connections(struct http_buffer *to, const struct inf_server_status *status, uid_t uid)
 {
 	uint64_t n = 0, n_methods = 0, n_bytes = 0, n_requests = 0, n_in_flight = 0;

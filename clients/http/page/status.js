@@ -59,7 +59,7 @@ class StatusView {
       this.loaded = loaded;
     }
     if (isNew) this.restart();
-    if (isNew) this.notice = { until: at + 30 * SECOND, text: `The daemon was started anew at ${new Date().toLocaleTimeString()}; its numbers begin at 0.` };
+    if (isNew) this.notice = { until: at + 30 * SECOND, text: `The daemon was started again at ${new Date().toLocaleTimeString()}; its numbers begin at 0.` };
     setTrouble(this.notice && at < this.notice.until ? this.notice.text : '');
     this.lostAt = undefined;
     this.show(status, at);

@@ -191,8 +191,9 @@ class Trial {
       return;
     }
     if (!navigator.mediaDevices) throw new GatewayError('Browsers open a camera only on pages from this computer (localhost) or over TLS.', false);
+    const mine = this.camera = {}; // a later click ends this one
     const stream = await navigator.mediaDevices.getUserMedia({ video: { facingMode: 'environment', width: { ideal: 640 } } });
-    if (this.abort.signal.aborted) {
+    if (this.abort.signal.aborted || this.camera !== mine) {
       stream.getTracks().forEach((track) => track.stop());
       return;
     }
@@ -202,9 +203,9 @@ class Trial {
     const video = element('video', { playsinline: true });
     video.muted = true;
     video.srcObject = stream;
-    await video.play();
     this.again = null;
     try {
+      await video.play();
       while (this.stream === stream && stream.active) {
         if (!document.hidden) await this.showPicture(video, video.videoWidth, video.videoHeight);
         await new Promise((done) => { setTimeout(done, document.hidden ? 500 : 30); });
@@ -239,13 +240,19 @@ class Trial {
     const mine = this.sound = {}; // a later sound ends this one
     const id = newSequence(), values = this.lastValues = [], text = element('p', { class: 'values' });
     this.result.replaceChildren(element('div', {}, this.canvas, text));
-    let i = 0, last;
+    let i = 0, last, drawn = 0;
     for (const frame of framesOf(samples, size)) {
-      if (this.sound !== mine) return;
+      if (this.sound !== mine) {
+        // The gateway need not keep the rest of the sequence for its time without requests.
+        if (this.isStateful && i) await this.run([{ ...tensor, bytes: encode('FP32', frame) }], [], sequence(id, false, true));
+        return;
+      }
       last = await this.run([{ ...tensor, bytes: encode('FP32', frame) }], [], this.isStateful ? sequence(id, i === 0, i === n - 1) : undefined);
       values.push(last[0].data[0]);
       i++;
-      if (i % 16 === 0 || i === n) drawSound(this.canvas, samples, values, size);
+      if (performance.now() - drawn < 250 && i < n) continue;
+      drawSound(this.canvas, samples, values, size);
+      drawn = performance.now();
     }
     if (!last) throw new GatewayError(`${file.name} has no samples.`, false);
     const seconds = spans(values, size / RATE, 0.5).map(([begin, end]) => `${begin.toFixed(2)} to ${end.toFixed(2)} s`);
