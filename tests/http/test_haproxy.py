@@ -335,7 +335,8 @@ class Haproxy(unittest.TestCase):
     def test_what_is_a_machines_own(self):
         c = self.connect()
         for method, path in (("GET", "/metrics"), ("POST", "/v2/repository/models/add_one/unload"),
-                             ("POST", "/v2/systemsharedmemory/region/a/register")):
+                             ("POST", "/v2/systemsharedmemory/region/a/register"), ("GET", "/metrics/"), ("GET", "/%6detrics"),
+                             ("POST", "/v2/repository/%6dodels/add_one/unload/")):
             c.request(method, path, "{}")
             r = c.getresponse()
             self.assertEqual((r.status, json.loads(r.read())), (403, {"error": "ask the machine itself for this"}))
