@@ -254,12 +254,17 @@ static void write_one_stats(struct http_request *r, const struct inf_model_stats
 	http_buffer_text(&r->answer, "},\"batch_stats\":[],\"memory_usage\":[]}");
 }
 
+/* Programs that clients brought have no version. A gateway that is an administrator reads them, but not its clients. */
 static void write_stats(struct http_request *r, const struct inf_model_stats *stats, size_t n)
 {
+	const char *comma = "";
 	http_buffer_text(&r->answer, "{\"model_stats\":[");
 	for (size_t i = 0; i < n; i++) {
-		http_buffer_text(&r->answer, i ? "," : "");
+		if (!stats[i].version[0])
+			continue;
+		http_buffer_text(&r->answer, comma);
 		write_one_stats(r, &stats[i]);
+		comma = ",";
 	}
 	http_buffer_text(&r->answer, "]}");
 }

@@ -3,7 +3,8 @@
  *
  * They are made of two answers of the daemon, which come one after the other: the statistics of loaded models, and its
  * status. What must always be true: a metric's lines are together, and no two have the same labels; labels are models,
- * versions and queues, of which an administrator decides how many there are, and nothing that a client sends. */
+ * versions and queues, of which an administrator decides how many there are, and nothing that a client sends. Programs
+ * that clients brought have no version; a gateway that is an administrator would else show them. */
 #include "clients/http/manage.h"
 
 #include <inttypes.h>
@@ -104,7 +105,7 @@ static size_t merge(struct inf_model_stats *merged, const struct inf_model_stati
 			add(&to->queue, &from->inference_stats.queue);
 			add(&to->compute_infer, &from->inference_stats.compute_infer);
 			merged[at].copied_bytes += from->copied_bytes;
-		} else if (is_text(from->name)) {
+		} else if (from->version[0] && is_text(from->name)) {
 			merged[n++] = *from;
 		}
 	}
