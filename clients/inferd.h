@@ -194,7 +194,8 @@ INFERD_API int inferd_method_open_fd(struct inferd *d, struct inferd_method **re
 INFERD_API void inferd_method_close(struct inferd_method *m);
 /* Put the state back to its initial values, for a new sequence. State that is shared is reset for all Methods that
  * share it. INFERD_BUSY if a request of this Method, or of one that shares its state, is in flight, or goes on after
- * its timeout. After INFERD_MISSED_DEADLINE the state may be reset or not; call it again. */
+ * its timeout. After INFERD_MISSED_DEADLINE the state may be reset or not; call it again, also while
+ * that ends with INFERD_BUSY because the first reset still goes on. */
 INFERD_API int inferd_method_reset(struct inferd_method *m);
 
 enum { INFERD_MAX_DIMS = 16 };

@@ -33,7 +33,7 @@ struct http_connection {
 	struct http_peer *peer; /* the connection to the daemon; NULL: none yet */
 	struct http_request *request;
 	struct http_buffer head_text; /* the JSON of its last inference, if that is worth keeping, */
-	struct http_head *head;       /* and what became of it; NULL: none */
+	struct http_head *head;       /* what was parsed from it; NULL: none */
 };
 
 /* For MHD_OPTION_NOTIFY_CONNECTION. */

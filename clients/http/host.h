@@ -5,8 +5,8 @@
 
 #include "config/http_conf.h"
 
-/* Whether @host, the value of a Host header, names this computer in a way that nobody else's DNS can: a numeric
- * address, localhost, or one of @names, where "*" is any name; a port may follow. */
+/* Whether @host, the value of a Host header, is a numeric address, localhost, or one of @names, where "*" is any
+ * name; a port may follow. Another name may be one whose DNS leads here only for a while (DNS rebinding). */
 bool http_host_is_fine(const char *host, const struct inf_config_names *names);
 
 /* Whether @origin, the value of an Origin header, is the page of this gateway itself: http or https at @host, which is

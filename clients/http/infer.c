@@ -296,7 +296,7 @@ static void make_raw_head(struct http_infer *f, uint64_t n_bytes)
 }
 
 /* A client that keeps its connection mostly sends the same JSON again, with other bytes behind it. Parsing costs more
- * than all else that the gateway does for a small request, so the connection keeps what became of the last one. */
+ * than all else that the gateway does for a small request, so the connection keeps the last one parsed. */
 static bool take_last_head(struct http_infer *f)
 {
 	struct http_connection *c = f->request->connection;
