@@ -263,14 +263,15 @@ static void close_orphan(struct inferd *d, const struct inf_reply *reply)
 		struct inf_lib_orphan *orphan = ET_CONTAINER_OF(node, struct inf_lib_orphan, node);
 		if (orphan->asked != reply->id)
 			continue;
-		if (reply->kind == INF_REPLY_METHOD_OPENED)
-			tell_close(d, orphan->close, reply->method_opened.method);
-		else if (reply->kind == INF_REPLY_REGION_CREATED)
-			tell_close(d, orphan->close, reply->region_created.region);
-		else if (reply->kind == INF_REPLY_BOUND)
-			tell_close(d, orphan->close, reply->bound.binding);
+		enum inf_request_kind close = orphan->close;
 		et_list_remove(node);
-		free(orphan);
+		free(orphan); /* first: to tell may find the connection lost, which frees all orphans */
+		if (reply->kind == INF_REPLY_METHOD_OPENED)
+			tell_close(d, close, reply->method_opened.method);
+		else if (reply->kind == INF_REPLY_REGION_CREATED)
+			tell_close(d, close, reply->region_created.region);
+		else if (reply->kind == INF_REPLY_BOUND)
+			tell_close(d, close, reply->bound.binding);
 		return;
 	}
 }
