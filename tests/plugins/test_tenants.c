@@ -223,6 +223,20 @@ static void test_crashes(void **state)
 	close_plugin(&p);
 }
 
+/* Stop @pid, and wait until it has stopped: its threads go on until its first one has seen the signal. */
+static void stop(pid_t pid)
+{
+	char path[64], state = '?';
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	while (state != 'T') {
+		FILE *file = fopen(path, "r");
+		assert_non_null(file);
+		assert_int_equal(fscanf(file, "%*d %*s %c", &state), 1);
+		fclose(file);
+	}
+}
+
 static pid_t stopped;
 static uint32_t n_asked;
 
@@ -248,13 +262,13 @@ static void test_in_vain(void **state)
 	open_plugin(&p);
 	assert_int_equal(make_ready(&first, &p, "scale", ANNA), ET_OK);
 	stopped = tenant_state(&p, ANNA).pid;
-	assert_int_equal(kill(stopped, SIGSTOP), 0);
+	stop(stopped);
 	n_asked = 0;
 	et_plugin_make_for(is_in_vain_at_first, NULL);
 	assert_int_equal(make_ready(&second, &p, "scale", ANNA), ET_OK);
 	assert_int_equal(tenant_state(&p, ANNA).pid, stopped);
 	release(&second);
-	assert_int_equal(kill(stopped, SIGSTOP), 0);
+	stop(stopped);
 	et_plugin_make_for(is_in_vain, NULL);
 	assert_int_equal(make_ready(&second, &p, "scale", ANNA), ET_E_BACKEND_CRASHED);
 	et_plugin_make_for(NULL, NULL);
