@@ -239,7 +239,7 @@ def main():
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=".pte or .bpte (default: three of shared/models)")
     options = parser.parse_args()
     setup = bench.Setup(argparse.Namespace(build=options.build, pairs=1, requests=options.requests, seconds=10,
-                                           peer=None, peer_cache=None))
+                                           peer=None, peer_cache=None, batches=None))
     neighbours = Neighbours(setup, options)
     if not neighbours.peer:
         print("neighbours: ONNX Runtime is left out: --peers installs it", file=sys.stderr)
