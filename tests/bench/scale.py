@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 
 import http_client
 
@@ -39,6 +38,15 @@ def benches(bench):
                 process.wait()
                 process.stderr.close()
 
+    def show(admin):
+        """HAProxy's statistics, with the result of each health check; "" until it has started."""
+        with socket.socket(socket.AF_UNIX) as s:
+            if s.connect_ex(admin):
+                return ""
+            s.sendall(b"show stat\n")
+            with s.makefile() as answer:
+                return answer.read()
+
     @contextlib.contextmanager
     def haproxy(ports, core):
         """HAProxy's port, when it sees all machines."""
@@ -53,7 +61,10 @@ def benches(bench):
             process = subprocess.Popen([HAPROXY, "-db", "-f", f"{folder}/haproxy.cfg"], stderr=subprocess.DEVNULL,
                                        pass_fds=[front.fileno()], preexec_fn=bench.on_core(core))
             try:
-                time.sleep(2)  # two health checks
+                admin = f"{folder}/admin.sock"
+                while show(admin).count(",L7OK,") < len(ports):
+                    if process.poll() is not None:
+                        sys.exit("bench: HAProxy has ended")
                 yield front.getsockname()[1]
             finally:
                 process.terminate()
