@@ -11,11 +11,32 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The key of an object's next member, after a comma unless it is the first one. */
+/* A comma, unless what follows is the first member of its object or list. */
+static void add_comma(struct http_buffer *to)
+{
+	char last = to->n_bytes ? to->data[to->n_bytes - 1] : '\0';
+	if (last != '{' && last != '[')
+		http_buffer_text(to, ",");
+}
+
 static void add_key(struct http_buffer *to, const char *key)
 {
-	bool is_first = to->n_bytes && to->data[to->n_bytes - 1] == '{';
-	http_buffer_printf(to, "%s\"%s\":", is_first ? "" : ",", key);
+	add_comma(to);
+	http_buffer_printf(to, "\"%s\":", key);
+}
+
+/* The key of a list or object, which begins with @bracket. */
+static void begin_member(struct http_buffer *to, const char *key, const char *bracket)
+{
+	add_key(to, key);
+	http_buffer_text(to, bracket);
+}
+
+/* An object as the next member of a list. */
+static void begin_element(struct http_buffer *to)
+{
+	add_comma(to);
+	http_buffer_text(to, "{");
 }
 
 static void add_text(struct http_buffer *to, const char *key, const char *text)
@@ -33,12 +54,11 @@ static void add_number(struct http_buffer *to, const char *key, uint64_t number)
 /* A list of the last parts of paths; other texts have no slash. */
 static void add_texts(struct http_buffer *to, const char *key, const char *const *texts, size_t n)
 {
-	add_key(to, key);
-	http_buffer_text(to, "[");
+	begin_member(to, key, "[");
 	for (size_t i = 0; i < n; i++) {
 		const char *slash = strrchr(texts[i], '/');
 		const char *text = slash ? slash + 1 : texts[i];
-		http_buffer_text(to, i ? "," : "");
+		add_comma(to);
 		http_buffer_quote(to, text, strlen(text));
 	}
 	http_buffer_text(to, "]");
@@ -48,10 +68,10 @@ static void add_texts(struct http_buffer *to, const char *key, const char *const
 
 static void add_queues(struct http_buffer *to, const struct inf_server_status *status)
 {
-	http_buffer_text(to, ",\"queues\":[");
+	begin_member(to, "queues", "[");
 	for (size_t i = 0; i < status->n_queues; i++) {
 		const struct inf_queue_status *q = &status->queues[i];
-		http_buffer_text(to, i ? ",{" : "{");
+		begin_element(to);
 		add_text(to, "name", q->name);
 		add_text(to, "device", q->device);
 		add_text(to, "driver", q->driver);
@@ -70,14 +90,12 @@ static void add_queues(struct http_buffer *to, const struct inf_server_status *s
 /* The loaded programs of the repository; one that a client has uploaded has no file. */
 static void add_programs(struct http_buffer *to, const struct inf_server_status *status)
 {
-	bool is_first = true;
-	http_buffer_text(to, ",\"programs\":[");
+	begin_member(to, "programs", "[");
 	for (size_t i = 0; i < status->n_programs; i++) {
 		const struct inf_program_status *p = &status->programs[i];
 		if (!p->file[0])
 			continue;
-		http_buffer_text(to, is_first ? "{" : ",{");
-		is_first = false;
+		begin_element(to);
 		add_text(to, "name", p->name);
 		add_text(to, "version", p->version);
 		add_text(to, "backend", p->backend);
@@ -106,7 +124,7 @@ static void add_connections(struct http_buffer *to, const struct inf_server_stat
 		n_requests += c->requests;
 		n_in_flight += c->in_flight;
 	}
-	http_buffer_text(to, ",\"connections\":{");
+	begin_member(to, "connections", "{");
 	add_number(to, "count", n);
 	add_number(to, "methods", n_methods);
 	add_number(to, "region_bytes", n_bytes);
@@ -121,12 +139,12 @@ static void add_user(struct http_buffer *to, const struct inf_server_status *sta
 		const struct inf_user_status *u = &status->users[i];
 		if (u->uid != uid)
 			continue;
-		http_buffer_text(to, ",\"user\":{");
+		begin_member(to, "user", "{");
 		add_number(to, "weight", u->weight);
 		add_text(to, "priority", u->priority);
-		http_buffer_text(to, ",\"limits\":[");
+		begin_member(to, "limits", "[");
 		for (size_t k = 0; k < u->n_limits; k++) {
-			http_buffer_text(to, k ? ",{" : "{");
+			begin_element(to);
 			add_text(to, "name", u->limits[k].name);
 			add_number(to, "used", u->limits[k].used);
 			add_number(to, "limit", u->limits[k].limit);
@@ -140,14 +158,12 @@ static void add_user(struct http_buffer *to, const struct inf_server_status *sta
 /* Processes of plug-ins that serve all users. */
 static void add_plugins(struct http_buffer *to, const struct inf_server_status *status)
 {
-	bool is_first = true;
-	http_buffer_text(to, ",\"plugins\":[");
+	begin_member(to, "plugins", "[");
 	for (size_t i = 0; i < status->n_hosts; i++) {
 		const struct inf_host_status *h = &status->hosts[i];
 		if (h->own)
 			continue;
-		http_buffer_text(to, is_first ? "{" : ",{");
-		is_first = false;
+		begin_element(to);
 		add_text(to, "backend", h->backend);
 		add_number(to, "starts", h->starts);
 		add_number(to, "crashes", h->crashes);
@@ -184,7 +200,7 @@ void http_overview_models(struct http_buffer *to, const struct inf_repository_in
 	http_buffer_text(to, "{\"models\":[");
 	for (size_t i = 0; i < index->n_models; i++) {
 		const struct inf_model_index *m = &index->models[i];
-		http_buffer_text(to, i ? ",{" : "{");
+		begin_element(to);
 		add_text(to, "name", m->name);
 		add_text(to, "version", m->version);
 		add_text(to, "state", m->state);
