@@ -110,7 +110,7 @@ static void write_numbers(struct http_request *r, bool *is_first, const char *te
 	write_parameter(r, is_first, tensor, key, text);
 }
 
-/* What model.conf says of inputs that are images, in its own words. */
+/* The keys of model.conf for inputs that are images. */
 static void write_images(struct http_request *r, const struct inf_model_metadata *m)
 {
 	bool is_first = true;

@@ -5,7 +5,7 @@
     test_browser.py INFERD INFERD-HTTP INFERCTL
 
 $INFERD_CHROMIUM is the folder that `tools/test --with clients` unpacks it into; without it the test is skipped. With
-$INFERD_SCREENSHOTS, a folder, the pictures of docs/img are made anew there.
+$INFERD_SCREENSHOTS, a folder, the images of docs/img are made again there.
 """
 import base64
 import json
@@ -307,7 +307,7 @@ class TryIt(Chromium):
 
     def test_picture_for_the_documentation(self):
         if not SCREENSHOTS:
-            self.skipTest("only for the pictures of docs/img")
+            self.skipTest("only for the images of docs/img")
         self.try_it("efficientnet_lite0")
         self.page.drop(f"{card('efficientnet_lite0')} .drop", DATA / "chelsea.png", "image/png")
         self.page.wait(f"document.querySelector('{card('efficientnet_lite0')} .bars')")
@@ -316,7 +316,7 @@ class TryIt(Chromium):
         self.keep("page-try")
 
     def test_order_of_a_tensor(self):
-        """Each layout and order of colours, from a picture of two colours."""
+        """Each layout and order of channels, from an image of two colours."""
         made = self.page.evaluate("""(() => {
             const pixels = new Uint8ClampedArray([255, 128, 0, 255, 0, 64, 255, 255]), found = {};
             for (const [layout, shape] of [['NCHW', [1, 3, 1, 2]], ['NHWC', [1, 1, 2, 3]], ['CHW', [3, 1, 2]], ['HWC', [1, 2, 3]]])

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the page shows and the Open Inference Protocol has no path for, as JSON: the daemon's status, and the models of
- * the repository with their variants. */
+/* The daemon's status, and the models of the repository with their variants, as JSON for the page: the Open Inference
+ * Protocol has no paths for them. */
 #ifndef CLIENTS_HTTP_PAGE_OVERVIEW_H
 #define CLIENTS_HTTP_PAGE_OVERVIEW_H
 

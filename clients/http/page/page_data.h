@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What embed.py makes: the page, and a content security policy that allows its script and its style by their
- * SHA-256. */
+/* The page, and a content security policy that allows its script and its style by their SHA-256. embed.py makes
+ * both. */
 #ifndef CLIENTS_HTTP_PAGE_PAGE_DATA_H
 #define CLIENTS_HTTP_PAGE_PAGE_DATA_H
 
