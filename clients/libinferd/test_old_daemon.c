@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <setjmp.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -47,6 +48,7 @@ static struct {
 	bool hears_ends;
 	uint32_t oldest, newest;
 	size_t n_unknown; /* messages without a recorded answer */
+	atomic_size_t n_left; /* recorded answers to be sent still, without those to Cancel */
 } played;
 
 static char dir[] = "/tmp/inferd-test-old-XXXXXX";
@@ -82,6 +84,9 @@ static void read_recording(void)
 			line->n_bytes = parse(text + 2, line->reply, sizeof line->reply);
 			assert_true(line->reply[0] == 0x08 && line->reply[1] < 0x80); /* the id, in one byte */
 			played.n_lines++;
+			/* libinferd cancels only what is in flight */
+			if (line->kind != INF_REQUEST_CANCEL)
+				played.n_left++;
 		}
 	}
 	fclose(file);
@@ -134,6 +139,8 @@ static void answer(const struct inf_request *request)
 		abort();
 	if (fd >= 0)
 		close(fd);
+	if (request->kind != INF_REQUEST_CANCEL)
+		played.n_left--;
 }
 
 /* Serve one client until it goes. */
@@ -243,14 +250,15 @@ static void the_library_of_now_is_served(void **state)
 	inferd_region_free(made);
 	assert_doubles(second, NULL);
 	inferd_method_close(m);
+	/* libinferd does not wait for the answer to this one, and none can be sent to a closed connection */
+	for (int i = 0; played.n_left && i < 10000; i++)
+		usleep(1000);
+	assert_int_equal(played.n_left, 0);
 	inferd_close(d);
 	close(memory);
 	pthread_join(played.thread, NULL);
 	assert_int_equal(played.n_unknown, 0);
 	assert_true(played.hears_ends && played.oldest == INF_PROTOCOL_OLDEST && played.newest == INF_PROTOCOL);
-	/* all that libinferd can say was said; it cancels only what is in flight */
-	for (size_t i = 0; i < played.n_lines; i++)
-		assert_true(played.lines[i].is_played || played.lines[i].kind == INF_REQUEST_CANCEL);
 }
 
 int main(void)
