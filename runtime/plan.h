@@ -74,10 +74,11 @@ struct et_plan *et_plan_unref(struct et_plan *plan);
 
 /* Make the delegate instances for worker @worker_index. @thread_sets has one entry per backend of the registry, in
  * its order: this worker's threads for that backend, or NULL if delegates of that backend run on another worker.
+ * @queue: the worker's, so delegates on other devices of these backends get no instance; NULL: it runs those of all.
  * Call it once per worker, on the thread that owns @thread_sets. Runs on a worker that was not prepared answer
  * ET_E_INVALID_STATE. */
 enum et_status et_plan_prepare(struct et_plan *plan, uint32_t worker_index,
-	struct et_worker_threads *const *thread_sets, struct et_diag *diag);
+	struct et_worker_threads *const *thread_sets, const struct et_queue_id *queue, struct et_diag *diag);
 /* Let the worker's instances allocate now what their runs need, so that no run has to. Only for instances whose
  * arguments all have fixed sizes, or whose estimated memory (instance_bytes) is at most ET_PLAN_WARM_BYTES. Other
  * instances grow with the sizes that really arrive, so that no memory is held for sizes that never come. Same thread
@@ -87,16 +88,17 @@ enum { ET_PLAN_WARM_BYTES = 4 << 20 };
 enum et_status et_plan_warm(struct et_plan *plan, uint32_t worker_index, struct et_diag *diag);
 /* Whether et_plan_prepare has instances to make. If not, any thread may call et_plan_prepare and et_plan_release for
  * this worker. */
-bool et_plan_needs_instances(const struct et_plan *plan, struct et_worker_threads *const *thread_sets);
+bool et_plan_needs_instances(const struct et_plan *plan, struct et_worker_threads *const *thread_sets,
+	const struct et_queue_id *queue);
 /* What the instances of one worker take, as the delegates estimate it before there are any. */
 struct et_plan_need {
 	uint64_t own;    /* of these instances alone */
 	uint64_t shared; /* at the most of what they share with all other instances on the worker's threads */
 };
-/* Estimate what et_plan_prepare with these @thread_sets and et_plan_warm will take; with @is_largest what runs of the
- * largest sizes will take, too. Any thread. */
+/* Estimate what et_plan_prepare with these @thread_sets and @queue, and et_plan_warm, will take; with @is_largest what
+ * runs of the largest sizes will take, too. Any thread. */
 struct et_plan_need et_plan_estimate(const struct et_plan *plan, struct et_worker_threads *const *thread_sets,
-	bool is_largest);
+	const struct et_queue_id *queue, bool is_largest);
 bool et_plan_is_prepared(const struct et_plan *plan, uint32_t worker_index);
 /* Free the worker's instances. Same thread as et_plan_prepare, when no run uses the worker any more. Fine if the
  * worker was not prepared. */

@@ -39,19 +39,32 @@ static void free_instances(struct et_plan *plan, struct et_plan_worker *worker)
 	}
 }
 
-bool et_plan_needs_instances(const struct et_plan *plan, struct et_worker_threads *const *thread_sets)
+/* Whether a worker with these @thread_sets on @queue (NULL: any) runs the delegate. */
+static bool runs_there(const struct et_plan_delegate *delegate, struct et_worker_threads *const *thread_sets,
+	const struct et_queue_id *queue)
 {
-	for (uint32_t i = 0; i < plan->spec->n_delegates && thread_sets; i++) {
-		const struct et_plan_delegate *delegate = &plan->delegates[i];
-		if (delegate->model && !delegate->info.is_stateful && !delegate->info.is_per_run &&
-			thread_sets[delegate->backend])
+	return delegate->model && thread_sets && thread_sets[delegate->backend] &&
+	       (!queue || (delegate->queue.kind == queue->kind && delegate->queue.device == queue->device));
+}
+
+/* Whether that worker has an instance of it. */
+static bool has_instance(const struct et_plan_delegate *delegate, struct et_worker_threads *const *thread_sets,
+	const struct et_queue_id *queue)
+{
+	return runs_there(delegate, thread_sets, queue) && !delegate->info.is_stateful && !delegate->info.is_per_run;
+}
+
+bool et_plan_needs_instances(const struct et_plan *plan, struct et_worker_threads *const *thread_sets,
+	const struct et_queue_id *queue)
+{
+	for (uint32_t i = 0; i < plan->spec->n_delegates; i++)
+		if (has_instance(&plan->delegates[i], thread_sets, queue))
 			return true;
-	}
 	return false;
 }
 
 enum et_status et_plan_prepare(struct et_plan *plan, uint32_t worker_index,
-	struct et_worker_threads *const *thread_sets, struct et_diag *diag)
+	struct et_worker_threads *const *thread_sets, const struct et_queue_id *queue, struct et_diag *diag)
 {
 	if (worker_index >= plan->n_workers || et_plan_is_prepared(plan, worker_index))
 		return et_fail(diag, ET_E_INVALID_STATE, "worker %u %s", worker_index,
@@ -62,8 +75,7 @@ enum et_status et_plan_prepare(struct et_plan *plan, uint32_t worker_index,
 	for (uint32_t i = 0; i < plan->spec->n_delegates; i++) {
 		const struct et_plan_delegate *delegate = &plan->delegates[i];
 		struct et_plan_instance *instance = &worker->instances[i];
-		if (!delegate->model || delegate->info.is_stateful || delegate->info.is_per_run ||
-			!worker->thread_sets[delegate->backend])
+		if (!has_instance(delegate, thread_sets, queue))
 			continue;
 		instance->ops = delegate->ops;
 		enum et_status status = delegate->ops->instance_new(delegate->model,
@@ -133,22 +145,21 @@ enum et_status et_plan_warm(struct et_plan *plan, uint32_t worker_index, struct 
 }
 
 struct et_plan_need et_plan_estimate(const struct et_plan *plan, struct et_worker_threads *const *thread_sets,
-	bool is_largest)
+	const struct et_queue_id *queue, bool is_largest)
 {
 	const struct et_method_spec *spec = plan->spec;
 	struct et_plan_need need = { 0 };
-	for (uint32_t i = 0; i < spec->n_delegates && thread_sets; i++) {
+	for (uint32_t i = 0; i < spec->n_delegates; i++) {
 		const struct et_plan_delegate *delegate = &plan->delegates[i];
-		if (delegate->model && !delegate->info.is_stateful && !delegate->info.is_per_run &&
-			thread_sets[delegate->backend])
+		if (has_instance(delegate, thread_sets, queue))
 			et_add_up(&need.own, et_less(delegate->info.instance_bytes, delegate->info.shared_bytes));
 	}
-	for (uint32_t i = 0; i < spec->n_instructions && thread_sets; i++) {
+	for (uint32_t i = 0; i < spec->n_instructions; i++) {
 		const struct et_instruction_spec *call = &spec->instructions[i];
 		if (call->op != ET_OP_DELEGATE || !(is_largest || is_warmed(plan, call)))
 			continue;
 		const struct et_plan_delegate *delegate = &plan->delegates[call->index];
-		if (delegate->model && thread_sets[delegate->backend] && delegate->info.shared_bytes > need.shared)
+		if (runs_there(delegate, thread_sets, queue) && delegate->info.shared_bytes > need.shared)
 			need.shared = delegate->info.shared_bytes;
 	}
 	return need;

@@ -207,7 +207,7 @@ static int delegate(const char *letters)
 static void prepare(uint32_t worker_index)
 {
 	struct et_diag diag = { 0 };
-	if (et_plan_prepare(rig.plan, worker_index, slot_thread_sets[worker_index], &diag))
+	if (et_plan_prepare(rig.plan, worker_index, slot_thread_sets[worker_index], NULL, &diag))
 		fail_msg("%s", diag.text);
 }
 
@@ -234,7 +234,7 @@ static void a_payload_is_compiled_once(void **state)
 	prepare(0);
 	prepare(1);
 	assert_true(et_plan_is_prepared(rig.plan, 1));
-	assert_int_equal(et_plan_prepare(rig.plan, 1, slot_thread_sets[1], NULL), ET_E_INVALID_STATE);
+	assert_int_equal(et_plan_prepare(rig.plan, 1, slot_thread_sets[1], NULL, NULL), ET_E_INVALID_STATE);
 	assert_int_equal(n_instances, 2);
 	for (uint32_t worker_index = 0; worker_index < 2; worker_index++) {
 		run.env.worker_index = worker_index;
@@ -399,7 +399,7 @@ static void a_instance_that_cannot_be_made(void **state)
 	mk_call(&mk, delegate("c"), MK_ARGS(x, y));
 	rig_open(&rig, &mk);
 	struct et_diag diag = { 0 };
-	assert_int_equal(et_plan_prepare(rig.plan, 0, slot_thread_sets[0], &diag), ET_E_OUT_OF_RESOURCES);
+	assert_int_equal(et_plan_prepare(rig.plan, 0, slot_thread_sets[0], NULL, &diag), ET_E_OUT_OF_RESOURCES);
 	assert_string_equal(diag.text, "no room on the device");
 	assert_int_equal(n_instances, 0);
 	assert_false(et_plan_is_prepared(rig.plan, 0));
@@ -451,6 +451,33 @@ static void a_run_goes_from_queue_to_queue(void **state)
 	assert_int_equal(et_run_end(&run.run), ET_OK);
 	assert_true(out[0] == 6 && out[1] == 8);
 	assert_string_equal(et_queue_kind_name(ET_QUEUE_GPU), "gpu");
+}
+
+/* A worker of a queue has instances of the delegates that run there, and of no others. */
+static void instances_are_where_they_run(void **state)
+{
+	static const struct {
+		struct et_queue_id queue;
+		int n;
+	} expected[] = { { { .kind = ET_QUEUE_CPU }, 2 }, { { .kind = ET_QUEUE_GPU, .device = 2 }, 0 },
+		{ { .kind = ET_QUEUE_GPU, .device = 3 }, 1 } };
+	struct et_worker_threads *const *sets = slot_thread_sets[0];
+	mk_call(&mk, delegate("1g"), MK_ARGS(x, y));
+	mk_call(&mk, delegate("2"), MK_ARGS(x, y));
+	mk_call(&mk, delegate("3"), MK_ARGS(x, y));
+	rig_open(&rig, &mk);
+	for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+		const struct et_queue_id *queue = &expected[i].queue;
+		assert_int_equal(et_plan_needs_instances(rig.plan, sets, queue), expected[i].n > 0);
+		assert_int_equal(et_plan_estimate(rig.plan, sets, queue, true).own,
+			(uint64_t)expected[i].n * ET_PLAN_WARM_BYTES);
+		assert_int_equal(et_plan_prepare(rig.plan, 0, sets, queue, NULL), ET_OK);
+		assert_int_equal(n_instances, expected[i].n);
+		et_plan_release(rig.plan, 0);
+	}
+	assert_false(et_plan_needs_instances(rig.plan, NULL, NULL));
+	prepare(0);
+	assert_int_equal(n_instances, 3);
 }
 
 static void an_asynchronous_run_is_resumed(void **state)
@@ -666,6 +693,7 @@ int main(void)
 		TEST(a_instance_that_cannot_be_made),
 		TEST(a_delegate_may_read_state),
 		TEST(a_run_goes_from_queue_to_queue),
+		TEST(instances_are_where_they_run),
 		TEST(an_asynchronous_run_is_resumed),
 		TEST(a_trace_is_told),
 		TEST(a_delegate_may_say_more),

@@ -219,7 +219,7 @@ static void check(float sum, int n)
 	struct et_diag diag = { 0 };
 	float in[N_ELEMENTS], out[N_ELEMENTS];
 	rig_open(&rig, &mk);
-	if (et_plan_prepare(rig.plan, 0, thread_sets, &diag))
+	if (et_plan_prepare(rig.plan, 0, thread_sets, NULL, &diag))
 		fail_msg("%s", diag.text);
 	for (int i = 0; i < N_ELEMENTS; i++)
 		in[i] = (float)(i * i);

@@ -326,7 +326,7 @@ static int instance_open(struct ctl_seat *seat, struct ctl_instance **ret, struc
 	instance->plan = model->plan;
 	sem_init(&instance->completed, 0, 0);
 	if (!et_plan_is_prepared(model->plan, seat->index))
-		status = et_plan_prepare(model->plan, seat->index, instance->seat->thread_sets, &diag);
+		status = et_plan_prepare(model->plan, seat->index, instance->seat->thread_sets, NULL, &diag);
 	if (status == ET_OK)
 		status = et_method_new_with(&instance->method, model->plan,
 			with ? ((const struct local_instance *)with)->method : NULL, et_platform_allocator(), &diag);

@@ -151,9 +151,9 @@ struct inf_model *inf_model_unref(struct inf_model *s)
 /* --- preparing and releasing ---------------------------------------------------------------------- */
 
 static enum et_status make_instances(struct inf_model *s, uint32_t worker_index,
-	struct et_worker_threads *const *thread_sets, struct et_diag *diag)
+	struct et_worker_threads *const *thread_sets, const struct et_queue_id *queue, struct et_diag *diag)
 {
-	enum et_status status = et_plan_prepare(s->plan, worker_index, thread_sets, diag);
+	enum et_status status = et_plan_prepare(s->plan, worker_index, thread_sets, queue, diag);
 	if (status != ET_OK)
 		return status;
 	/* now, or the first request on each further worker would wait while it gets its memory */
@@ -165,8 +165,9 @@ static enum et_status make_instances(struct inf_model *s, uint32_t worker_index,
 
 static bool needs_instances(const struct inf_worker *worker, const struct et_plan *plan)
 {
-	return et_plan_needs_instances(plan, worker->single_core_thread_sets) ||
-	       et_plan_needs_instances(plan, worker->all_cores_thread_sets);
+	const struct et_queue_id *queue = &worker->single_core.queue;
+	return et_plan_needs_instances(plan, worker->single_core_thread_sets, queue) ||
+	       et_plan_needs_instances(plan, worker->all_cores_thread_sets, queue);
 }
 
 static uint64_t growth(const struct inf_worker *worker, uint64_t before)
@@ -184,11 +185,11 @@ static void prepare(struct inf_model_task *task, struct inf_worker *worker, bool
 	bool can_grow = needs_instances(worker, s->plan);
 	uint64_t before = can_grow ? inf_worker_threads_bytes(worker) : 0;
 	task->status = make_instances(s, worker->single_core.worker_index, worker->single_core_thread_sets,
-		&task->diag);
+		&worker->single_core.queue, &task->diag);
 	task->n_single_core_bytes = can_grow ? growth(worker, before) : 0;
 	if (task->status == ET_OK && worker->all_cores_thread_sets)
 		task->status = make_instances(s, worker->all_cores.worker_index, worker->all_cores_thread_sets,
-			&task->diag);
+			&worker->all_cores.queue, &task->diag);
 	if (task->status == ET_OK && !has_request) {
 		inf_model_warm_up(s, &worker->single_core);
 		if (worker->all_cores_thread_sets)
@@ -383,7 +384,8 @@ enum et_status inf_model_prepare_worker(struct inf_model *s, struct inf_worker *
 		return task->status ? et_fail(diag, task->status, "%s", reason_of(task)) : ET_OK;
 	}
 	return make_instances(s, worker_index,
-		is_all_cores ? worker->all_cores_thread_sets : worker->single_core_thread_sets, diag);
+		is_all_cores ? worker->all_cores_thread_sets : worker->single_core_thread_sets,
+		&worker->single_core.queue, diag);
 }
 
 static void note_failure(struct inf_model *s, enum et_status status)

@@ -20,8 +20,9 @@ static uint64_t frame_bytes(const struct et_plan_info *info)
 /* What the worker's instances will take, one core wide and, where the worker has that, over all cores. */
 static uint64_t estimate(const struct inf_worker *worker, const struct et_plan *plan, bool is_largest)
 {
-	struct et_plan_need need = et_plan_estimate(plan, worker->single_core_thread_sets, is_largest);
-	struct et_plan_need wide = et_plan_estimate(plan, worker->all_cores_thread_sets, is_largest);
+	const struct et_queue_id *queue = &worker->single_core.queue;
+	struct et_plan_need need = et_plan_estimate(plan, worker->single_core_thread_sets, queue, is_largest);
+	struct et_plan_need wide = et_plan_estimate(plan, worker->all_cores_thread_sets, queue, is_largest);
 	uint64_t n = need.shared > wide.shared ? need.shared : wide.shared;
 	et_add_up(&n, need.own);
 	et_add_up(&n, wide.own);

@@ -298,7 +298,7 @@ static void check_run(struct check *c, struct et_plan *plan)
 	bool is_ready = times && memory_open(c, &memory, info) && make_ios(info, ios, &memory) &&
 			c->entry.ops->threads_new(c->entry.backend, 0, 1, &threads, &diag) == ET_OK;
 	thread_sets[0] = threads;
-	is_ready = is_ready && et_plan_prepare(plan, 0, thread_sets, &diag) == ET_OK &&
+	is_ready = is_ready && et_plan_prepare(plan, 0, thread_sets, NULL, &diag) == ET_OK &&
 		   et_method_new(&method, plan, et_platform_allocator(), &diag) == ET_OK &&
 		   et_frame_new(&frame, plan, et_platform_allocator(), et_platform_page_allocator(), &diag) == ET_OK;
 	if (say(c, is_ready, "instances %s", diag.text)) {

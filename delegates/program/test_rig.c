@@ -233,7 +233,7 @@ void rig_reference_init(struct rig_reference *r, struct et_plan *plan, const str
 		assert_int_equal(registry->backends[i].ops->threads_new(registry->backends[i].backend, 0, 1,
 					 &r->sets[i], &diag),
 			ET_OK);
-	assert_int_equal(et_plan_prepare(plan, 0, r->sets, &diag), ET_OK);
+	assert_int_equal(et_plan_prepare(plan, 0, r->sets, NULL, &diag), ET_OK);
 	assert_int_equal(et_method_new_with(&r->method, plan, with ? with->method : NULL, et_platform_allocator(),
 				 &diag),
 		ET_OK);

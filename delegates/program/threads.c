@@ -184,7 +184,7 @@ enum et_status et_engine_prepare(struct inferd_delegate_model *model, struct inf
 	struct use *use = calloc(1, sizeof *use);
 	if (!use)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a model on worker threads");
-	enum et_status status = et_plan_prepare(model->plan, threads->index, threads->sets, diag);
+	enum et_status status = et_plan_prepare(model->plan, threads->index, threads->sets, NULL, diag);
 	if (status != ET_OK) {
 		free(use);
 		return status;

@@ -140,7 +140,7 @@ static enum et_status run_suite(struct attempt *a, struct et_program *program, c
 	enum et_status status = et_plan_new(&plan, program, suite->method, &a->registry, NULL, 1, &a->allocator,
 		&a->diag);
 	if (status == ET_OK)
-		status = et_plan_prepare(plan, 0, a->thread_sets, &a->diag);
+		status = et_plan_prepare(plan, 0, a->thread_sets, NULL, &a->diag);
 	if (status == ET_OK)
 		status = et_method_new(&method, plan, &a->allocator, &a->diag);
 	if (status == ET_OK)

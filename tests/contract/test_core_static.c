@@ -120,7 +120,7 @@ int main(int argc, char **argv)
 	struct et_worker_threads *thread_sets[] = { (struct et_worker_threads *)memory };
 	CHECK(et_program_open(&program, &source, NULL, &allocator, &diag) == ET_OK);
 	CHECK(et_plan_new(&plan, program, NULL, &registry, NULL, 1, &allocator, &diag) == ET_OK);
-	CHECK(et_plan_prepare(plan, 0, thread_sets, &diag) == ET_OK);
+	CHECK(et_plan_prepare(plan, 0, thread_sets, NULL, &diag) == ET_OK);
 	CHECK(et_method_new(&method, plan, &allocator, &diag) == ET_OK);
 	CHECK(et_frame_new(&frame, plan, &allocator, &allocator, &diag) == ET_OK);
 	CHECK(et_plan_info(plan)->is_stateful);

@@ -276,7 +276,7 @@ static void open_runner(struct subject *s, struct runner *r, const char *payload
 		et_frame_new(&s->rig.frame, s->rig.plan, &s->rig.allocator, &s->rig.allocator, &s->rig.diag))
 		fail_msg("%s", s->rig.diag.text);
 	assert_int_equal(entry->ops->threads_new(entry->backend, 0, 1, &r->sets[0], &s->rig.diag), ET_OK);
-	assert_int_equal(et_plan_prepare(s->rig.plan, 0, r->sets, &s->rig.diag), ET_OK);
+	assert_int_equal(et_plan_prepare(s->rig.plan, 0, r->sets, NULL, &s->rig.diag), ET_OK);
 }
 
 static void close_runner(struct subject *s, struct runner *r)

@@ -141,7 +141,7 @@ static void open_program(struct subject *s, const char *payload)
 		fail_msg("%s", s->rig.diag.text);
 	const struct et_backend_entry *entry = &s->rig.backends[0];
 	assert_int_equal(entry->ops->threads_new(entry->backend, 0, 1, &s->thread_sets[0], &s->rig.diag), ET_OK);
-	assert_int_equal(et_plan_prepare(s->rig.plan, 0, s->thread_sets, &s->rig.diag), ET_OK);
+	assert_int_equal(et_plan_prepare(s->rig.plan, 0, s->thread_sets, NULL, &s->rig.diag), ET_OK);
 }
 
 static void close_program(struct subject *s)
