@@ -172,6 +172,13 @@ enum inferd_delegate_device_flags {
 	INFERD_DELEGATE_ZERO_COPY = 1 << 1,  /* the device works on the arguments where they lie, without a copy */
 	INFERD_DELEGATE_CAN_CANCEL = 1 << 2, /* a run on the device can end early */
 	INFERD_DELEGATE_SIMULATOR = 1 << 3,  /* a simulator: its results count, its times do not */
+
+	/* --- since 1.2 --- */
+
+	/* A run goes in short pieces, and between them runs of a higher priority go first (`priority` of a run). So the
+	 * host keeps the last of max_in_flight, if there are two or more, for a run of a higher priority than those
+	 * that are under way, which need not end before it. */
+	INFERD_DELEGATE_TAKES_TURNS = 1 << 4,
 };
 
 /* One device. Each GPU and NPU becomes a queue of inferd, for example npu0; all CPUs share the queue cpu. */

@@ -36,6 +36,7 @@ struct et_device {
 	char name[64];
 	uint64_t memory_bytes;          /* the device's own memory; 0: it uses the machine's */
 	uint32_t max_in_flight;         /* runs that the device wants queued at once */
+	bool takes_turns;               /* between the pieces of a run, runs of a higher priority go first */
 	uint32_t n_threads;             /* a CPU: the largest n_threads for threads_new; 0: not said */
 	char driver[64], features[128]; /* for people, printable ASCII; empty: not said */
 };

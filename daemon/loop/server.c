@@ -435,6 +435,7 @@ static int start_queues(struct inf_server *server, struct et_diag *diag)
 			pool.n_workers = device.max_in_flight < 1    ? 1
 					 : device.max_in_flight < 16 ? device.max_in_flight
 								     : 16;
+			pool.keeps_one = device.takes_turns;
 			if (inf_queues_find(queues, pool.queue) >= 0)
 				continue;
 			if (queues->n == INF_QUEUES_MAX) {

@@ -135,7 +135,10 @@ int inf_pool_new(struct inf_pool **ret_pool, const struct inf_pool_options *opti
 	pthread_mutex_init(&pool->inline_worker.lock, NULL);
 	pthread_cond_init(&pool->inline_worker.changed, NULL);
 	inf_codec_init(&pool->inline_worker.reply.codec, options->allocator);
-	struct inf_sched_options sched = { options->n_workers, pool->has_all_cores, options->age_ns };
+	struct inf_sched_options sched = { .n_workers = options->n_workers,
+		.has_all_cores = pool->has_all_cores,
+		.keeps_one = options->keeps_one,
+		.age_ns = options->age_ns };
 	inf_sched_init(&pool->sched, &sched);
 
 	int rc = 0;

@@ -38,6 +38,7 @@ struct inf_pool_options {
 	 * works beside it. */
 	uint32_t n_spares;
 	bool has_all_cores; /* the first worker has a thread set over all cores */
+	bool keeps_one;     /* see struct inf_sched_options */
 	uint64_t age_ns;    /* a request that waited this long goes next, whatever its priority: see inf_sched_take */
 	uint64_t spin_ns;   /* how long an idle worker polls for more work before it sleeps */
 	const struct et_registry *registry;

@@ -350,18 +350,36 @@ bool inf_sched_has_starved(const struct inf_sched *sched)
 	return first_starved(sched) != NULL;
 }
 
-/* Whether any item may run beside those that do. */
-static bool has_room(const struct inf_sched *sched)
+/* How many classes, from the highest on, have items that may run beside those that do. */
+static uint32_t n_classes_with_room(const struct inf_sched *sched)
 {
-	return sched->n_running < sched->options.n_workers + sched->n_replaced;
+	const struct inf_sched_options *options = &sched->options;
+	uint32_t n = 0, n_running = sched->n_running_of[0];
+	if (sched->n_running >= options->n_workers + sched->n_replaced)
+		return 0;
+	if (!options->keeps_one || options->n_workers < 2)
+		return INF_N_CLASSES;
+	while (n < INF_N_CLASSES && n_running < options->n_workers - 1)
+		if (++n < INF_N_CLASSES)
+			n_running += sched->n_running_of[n];
+	return n;
+}
+
+static bool waits_in(const struct inf_sched *sched, uint32_t n_classes)
+{
+	for (uint32_t i = 0; i < n_classes; i++)
+		if (!et_list_is_empty(&sched->classes[i]))
+			return true;
+	return false;
 }
 
 bool inf_sched_has_work(const struct inf_sched *sched, bool is_all_cores_owner)
 {
 	if (!sched->n_waiting || sched->is_all_cores_running)
 		return false;
-	if (has_room(sched))
-		return is_all_cores_owner || !is_alone(sched);
+	uint32_t n_classes = n_classes_with_room(sched);
+	if (n_classes)
+		return waits_in(sched, n_classes) && (is_all_cores_owner || !is_alone(sched));
 	return sched->n_running < sched->options.n_workers + sched->n_replaced + sched->n_relieved &&
 	       inf_sched_has_starved(sched);
 }
@@ -371,17 +389,18 @@ struct inf_item *inf_sched_take(struct inf_sched *sched, bool is_all_cores_owner
 	struct inf_item *item = NULL;
 	if (!inf_sched_has_work(sched, is_all_cores_owner))
 		return NULL;
-	bool is_all_cores = is_alone(sched), is_starving = !has_room(sched);
+	uint32_t n_classes = n_classes_with_room(sched);
+	bool is_all_cores = is_alone(sched), is_starving = !n_classes, is_for_all = n_classes == INF_N_CLASSES;
 
 	struct inf_item *oldest = ET_CONTAINER_OF(sched->ages.next, struct inf_item, in_ages);
-	if (!is_starving && sched->n_since_aged + 1 >= INF_AGED_TURN &&
+	if (is_for_all && sched->n_since_aged + 1 >= INF_AGED_TURN &&
 		now_ns - oldest->waiting_since_ns >= sched->options.age_ns) {
 		item = oldest;
 		sched->n_since_aged = 0;
-	} else if (!is_starving && sched->n_since_aged + 1 < INF_AGED_TURN) {
+	} else if (is_for_all && sched->n_since_aged + 1 < INF_AGED_TURN) {
 		sched->n_since_aged++;
 	}
-	for (size_t i = 0; i < INF_N_CLASSES && !item; i++) {
+	for (size_t i = 0; i < (is_starving ? INF_N_CLASSES : n_classes) && !item; i++) {
 		item = first_of_class(&sched->classes[i], is_starving);
 		if (item) {
 			struct inf_group_class *group = &item->flow->group->classes[i];

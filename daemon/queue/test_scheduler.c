@@ -78,10 +78,24 @@ static void check_running(const struct world *w)
 	assert_true(used <= w->n_workers);
 }
 
-static void play(uint64_t from, uint32_t n_workers, bool has_all_cores)
+/* Whether a waiting item could run on a free worker. */
+static bool is_left_lying(const struct inf_sched *sched)
+{
+	const struct inf_sched_options *options = &sched->options;
+	uint32_t most = options->keeps_one && options->n_workers > 1 ? options->n_workers - 1 : options->n_workers;
+	uint32_t n_running = 0;
+	for (size_t c = 0; c < INF_N_CLASSES; c++) {
+		n_running += sched->n_running_of[c];
+		if (!et_list_is_empty(&sched->classes[c]) && n_running < most)
+			return sched->n_running < options->n_workers;
+	}
+	return false;
+}
+
+static void play(uint64_t from, uint32_t n_workers, bool has_all_cores, bool keeps_one)
 {
 	static struct world w;
-	struct inf_sched_options options = { n_workers, has_all_cores, AGE };
+	struct inf_sched_options options = { n_workers, has_all_cores, AGE, keeps_one };
 	size_t n_submitted = 0;
 	memset(&w, 0, sizeof(w));
 	seed = from;
@@ -136,8 +150,7 @@ static void play(uint64_t from, uint32_t n_workers, bool has_all_cores)
 			check_running(&w);
 		}
 		/* nothing is left lying while somebody could take it */
-		if (w.sched.n_waiting && !w.sched.is_all_cores_running)
-			assert_int_equal(w.sched.n_running, n_workers);
+		assert_true(w.sched.is_all_cores_running || !is_left_lying(&w.sched));
 		if (n_submitted == N_ITEMS && !w.sched.n_waiting && !w.sched.n_running)
 			break;
 		assert_true(now < 100000);
@@ -158,7 +171,7 @@ static void play(uint64_t from, uint32_t n_workers, bool has_all_cores)
 static void test_anything(void **state)
 {
 	for (uint64_t from = 1; from <= 300; from++)
-		play(from, 1 + (uint32_t)from % 5, from % 2);
+		play(from, 1 + (uint32_t)from % 5, from % 2, from % 3 == 0);
 }
 
 /* The bound of ageing, by counting takes: an item with k waiting before it starts, once it has waited its age, within
@@ -387,6 +400,45 @@ static bool is_smaller(const struct inf_heap_node *a, const struct inf_heap_node
 	return ET_CONTAINER_OF(a, struct number, node)->value < ET_CONTAINER_OF(b, struct number, node)->value;
 }
 
+/* Three workers, the last one kept for what is more urgent than what runs. */
+static void test_kept(void **state)
+{
+	static const enum inf_class classes[] = { INF_CLASS_BATCH, INF_CLASS_BATCH, INF_CLASS_BATCH,
+		INF_CLASS_INTERACTIVE, INF_CLASS_INTERACTIVE, INF_CLASS_REALTIME };
+	const struct inf_sched_options options = { 3, false, AGE, true };
+	struct inf_sched sched;
+	struct inf_group group;
+	struct inf_flow flow;
+	struct inf_item items[ET_ARRAY_LEN(classes)];
+	inf_sched_init(&sched, &options);
+	inf_group_init(&group, 1);
+	inf_flow_init(&flow, &group, 1);
+	for (size_t i = 0; i < ET_ARRAY_LEN(classes); i++)
+		items[i] = (struct inf_item){ .flow = &flow, .priority_class = classes[i] };
+	for (size_t i = 0; i < 3; i++)
+		inf_sched_submit(&sched, &items[i], 0);
+	assert_ptr_equal(inf_sched_take(&sched, false, 0), &items[0]);
+	assert_ptr_equal(inf_sched_take(&sched, false, 0), &items[1]);
+	assert_false(inf_sched_has_work(&sched, true));
+	assert_null(inf_sched_take(&sched, false, 10 * AGE)); /* not for its age either */
+	inf_sched_submit(&sched, &items[3], 10 * AGE);
+	inf_sched_submit(&sched, &items[4], 10 * AGE);
+	assert_true(inf_sched_has_work(&sched, false));
+	assert_ptr_equal(inf_sched_take(&sched, false, 10 * AGE), &items[3]);
+	inf_sched_submit(&sched, &items[5], 10 * AGE);
+	assert_null(inf_sched_take(&sched, false, 10 * AGE)); /* no worker is left */
+	inf_sched_leave(&sched, &items[0], 1);
+	assert_ptr_equal(inf_sched_take(&sched, false, 10 * AGE), &items[5]);
+	inf_sched_leave(&sched, &items[1], 1);
+	assert_null(inf_sched_take(&sched, false, 10 * AGE)); /* the last one is kept again */
+	inf_sched_leave(&sched, &items[5], 1);
+	assert_ptr_equal(inf_sched_take(&sched, false, 10 * AGE), &items[4]);
+	assert_null(inf_sched_take(&sched, false, 10 * AGE));
+	inf_sched_leave(&sched, &items[3], 1);
+	assert_ptr_equal(inf_sched_take(&sched, false, 10 * AGE), &items[2]);
+	assert_false(inf_sched_has_work(&sched, true));
+}
+
 static void test_heap(void **state)
 {
 	static struct number numbers[500];
@@ -425,6 +477,7 @@ int main(void)
 		cmocka_unit_test(test_shares),
 		cmocka_unit_test(test_starved),
 		cmocka_unit_test(test_charge_of_what_runs),
+		cmocka_unit_test(test_kept),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,6 +129,7 @@ static void device(const struct et_backend *b, uint32_t index, struct et_device 
 		.kind = et_convert_kind(from->kind),
 		.memory_bytes = from->memory_bytes,
 		.max_in_flight = from->max_in_flight ? from->max_in_flight : 1,
+		.takes_turns = from->flags & INFERD_DELEGATE_TAKES_TURNS,
 		.n_threads = from->n_threads,
 	};
 	memcpy(ret_device->name, from->name, sizeof ret_device->name - 1);

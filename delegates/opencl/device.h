@@ -12,9 +12,11 @@
 #include <stdint.h>
 
 enum {
-	OCL_MAX_DEVICES = 8,   /* of a plug-in, by inferd-delegate.h */
-	OCL_MAX_IN_FLIGHT = 2, /* runs at once, so that the host works on one while the device works on another */
-	OCL_N_PRIORITIES = 5,  /* enum inferd_delegate_priority */
+	OCL_MAX_DEVICES = 8, /* of a plug-in, by inferd-delegate.h */
+	/* Runs at once: two, so that the host works on one while the device works on the other, and one of a higher
+	 * priority, which makes them wait. */
+	OCL_MAX_IN_FLIGHT = 3,
+	OCL_N_PRIORITIES = 5, /* enum inferd_delegate_priority */
 };
 
 struct ocl_program;

@@ -87,7 +87,8 @@ static int devices(void *self, uint32_t index, struct inferd_delegate_device *re
 		snprintf(ret_device->driver, sizeof(ret_device->driver), "%s", device->driver);
 		snprintf(ret_device->features, sizeof(ret_device->features), "%s", device->features);
 	}
-	ret_device->flags = INFERD_DELEGATE_CAN_CANCEL | (device->imports ? INFERD_DELEGATE_ZERO_COPY : 0) |
+	ret_device->flags = INFERD_DELEGATE_CAN_CANCEL | INFERD_DELEGATE_TAKES_TURNS |
+			    (device->imports ? INFERD_DELEGATE_ZERO_COPY : 0) |
 			    (device->is_cpu ? INFERD_DELEGATE_SIMULATOR : 0);
 	return INFERD_DELEGATE_OK;
 }

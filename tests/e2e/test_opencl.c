@@ -276,6 +276,46 @@ static void test_both_queues(void **state)
 	e2e_deinit(&e);
 }
 
+/* Two long runs of a low priority are under way, as many as the device takes, and a third waits. A request of a higher
+ * priority does not wait for their end. */
+static void test_goes_first(void **state)
+{
+	enum { N_LONG = 3, N_RUNNING = 2, N_REQUESTS = 5 };
+	const struct inferd_request_options batch = { .struct_size = sizeof(batch), .priority = INFERD_BATCH };
+	struct inferd *d[N_LONG];
+	struct inferd_binding *b[N_LONG];
+	int status[N_LONG], rc;
+	struct e2e e;
+	e2e_init(&e);
+	put_long(&e, "long.pte");
+	put_double(&e, "double.pte");
+	if (!start_with_pocl(&e, "log"))
+		skip();
+	struct inferd *other = e2e_connect(&e);
+	struct inferd_binding *urgent = e2e_bind(other, "double", NULL);
+	for (int i = 0; i < N_LONG; i++) {
+		d[i] = e2e_connect(&e);
+		b[i] = e2e_bind(d[i], "long", NULL);
+	}
+	for (int i = 0; i < N_LONG; i++) {
+		status[i] = 1;
+		assert_int_equal(inferd_infer_async(b[i], &batch, note, &status[i]), 0);
+	}
+	e2e_until(&e, are_running, &(struct running){ 0, N_RUNNING });
+	for (int i = 0; i < N_REQUESTS; i++)
+		assert_true(e2e_infer(urgent, (float)i, &rc) == 2 * (float)i && rc == 0);
+	for (int i = 0; i < N_LONG; i++) {
+		assert_true(inferd_wait(d[i], 0) >= 0);
+		assert_int_equal(status[i], 1); /* not at its end */
+		assert_int_equal(inferd_cancel(b[i]), 0);
+		wait_for(d[i], &status[i]);
+		assert_int_equal(status[i], -INFERD_CANCELLED);
+		inferd_close(d[i]);
+	}
+	inferd_close(other);
+	e2e_deinit(&e);
+}
+
 /* The driver's process is killed in a run: that run ends, requests on the CPU do not notice, and the models are
  * back. */
 static void test_killed(void **state)
@@ -383,6 +423,7 @@ static void test_two_talks(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_no_driver), cmocka_unit_test(test_compiles_once),
-		cmocka_unit_test(test_both_queues), cmocka_unit_test(test_killed), cmocka_unit_test(test_two_talks) };
+		cmocka_unit_test(test_both_queues), cmocka_unit_test(test_goes_first), cmocka_unit_test(test_killed),
+		cmocka_unit_test(test_two_talks) };
 	return e2e_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
 }
