@@ -144,6 +144,7 @@ int main(int argc, char **argv)
 	if (rc || is_check)
 		return rc;
 	server.log = et_platform_log((enum et_log_level)server.config.log_level);
+	et_platform_install_sigbus_guard(); /* clients' files */
 	rc = http_server_init(&server);
 	if (rc == 0)
 		rc = http_server_run(&server);

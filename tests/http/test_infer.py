@@ -9,8 +9,11 @@ import json
 import os
 import pathlib
 import random
+import re
+import signal
 import socket
 import struct
+import threading
 import time
 import zlib
 
@@ -307,7 +310,7 @@ class Memory(gateway.Case):
     """System shared memory: files of the gateway's own user."""
 
     config = "shared_memory = yes\n"
-    models = {"add_one": gateway.PROGRAMS["add_one"], "last": gateway.PROGRAMS["last"]}
+    models = {"add_one": gateway.PROGRAMS["add_one"], "last": gateway.PROGRAMS["last"], "efficientnet_lite0": gateway.EFFICIENTNET}
 
     def file(self, data, mode=0o600):
         path = SHM / f"inferd-http-{os.getpid()}-{time.monotonic_ns()}"
@@ -396,6 +399,18 @@ class Memory(gateway.Case):
             os.chown(path, 65534, 65534)
             self.register("k", path, 64, status=400)
 
+    def test_regions_come_and_go(self):
+        paths = [self.file(floats(i, i) + bytes(8)) for i in range(4)]
+        for name, path in zip("abc", paths):
+            self.register(name, path, 16)
+            self.json("POST", "/v2/models/add_one/infer", self.request(self.place(name, 8), self.place(name, 8, 8)))
+        self.json("POST", "/v2/systemsharedmemory/region/a/unregister")
+        self.register("d", paths[3], 16)
+        for i, name in (1, "b"), (2, "c"), (3, "d"):
+            paths[i].write_bytes(floats(i, 5) + bytes(8))
+            self.json("POST", "/v2/models/add_one/infer", self.request(self.place(name, 8), self.place(name, 8, 8)))
+            self.assertEqual(paths[i].read_bytes(), floats(i, 5, i + 1, 6))
+
     def test_a_file_that_shrinks(self):
         path = self.file(floats(1, 2) + bytes(8192))
         self.register("a", path, 8200)
@@ -404,7 +419,35 @@ class Memory(gateway.Case):
         os.truncate(path, 8)
         self.refuse("POST", "/v2/models/add_one/infer", self.request(self.place("a", 8), self.place("a", 8, 8000)), has="smaller")
         self.assertEqual(path.stat().st_size, 8)
-        self.live()
+        path.write_bytes(floats(3, 4) + bytes(8192))
+        self.json("POST", "/v2/models/add_one/infer", self.request(self.place("a", 8), self.place("a", 8, 8000)))
+        self.assertEqual(path.read_bytes()[8000:8008], floats(4, 5))
+
+    def test_a_file_that_shrinks_meanwhile(self):
+        """Pages that vanish while they are copied fail a request, not the gateway."""
+        n = 4 * 3 * 224 * 224
+        path = self.file(bytes(n))
+        self.register("a", path, n)
+        request = {"inputs": [{"name": "input_0", "datatype": "FP32", "shape": [1, 3, 224, 224], "parameters": self.place("a", n)}]}
+        c, is_over = self.connect(), threading.Event()
+        good = self.json("POST", "/v2/models/efficientnet_lite0/infer", request, connection=c)
+        caught = re.search(r"SigCgt:\s+(\w+)", pathlib.Path(f"/proc/{self.gateway.process.pid}/status").read_text())[1]
+        self.assertTrue(int(caught, 16) >> (signal.SIGBUS - 1) & 1, "the SIGBUS guard is not installed")
+
+        def shrink():
+            while not is_over.is_set():
+                os.truncate(path, 0)
+                os.truncate(path, n)
+        thread = threading.Thread(target=shrink)
+        thread.start()
+        try:
+            for _ in range(40):
+                code, _, text = self.ask("POST", "/v2/models/efficientnet_lite0/infer", json.dumps(request), connection=c)
+                self.assertTrue(code == 200 or (code == 400 and b"smaller" in text), (code, text))
+        finally:
+            is_over.set()
+            thread.join()
+        self.assertEqual(self.json("POST", "/v2/models/efficientnet_lite0/infer", request, connection=c), good)
 
     def test_others_regions(self):
         """What a client over TCP has registered, a user of the Unix socket neither sees, uses nor unregisters."""
