@@ -278,6 +278,8 @@ enum MHD_Result http_request_handle(void *server, struct MHD_Connection *mhd, co
 	const char *version, const char *data, size_t *n_bytes, void **context)
 {
 	struct http_request *r = *context;
+	if (((const struct http_server *)server)->is_ended)
+		return MHD_NO;
 	if (!r) {
 		struct http_connection *c = http_connection_of(mhd);
 		r = c ? http_alloc(sizeof(*r)) : NULL;

@@ -262,6 +262,7 @@ int http_server_run(struct http_server *server)
 void http_server_deinit(struct http_server *server)
 {
 	http_listeners_close(server);
+	server->is_ended = true; /* libmicrohttpd aborts the process if it is stopped while a request is suspended */
 	for (struct et_list_node *node = server->connections.next; node && node != &server->connections;
 		node = node->next) {
 		struct http_request *r = ET_CONTAINER_OF(node, struct http_connection, node)->request;

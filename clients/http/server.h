@@ -40,6 +40,7 @@ struct http_server {
 	bool is_paused;    /* listeners wait for a connection to end */
 	bool is_accepting; /* libmicrohttpd has a connection that it starts in this turn */
 	bool is_stopping;
+	bool is_ended;        /* no request begins or goes on */
 	bool has_resumed;     /* libmicrohttpd has something to do */
 	uint64_t stop_ns;     /* when a stop waits no longer */
 	uint64_t sweep_ns;    /* when deadlines are looked at next */
