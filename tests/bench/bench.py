@@ -55,6 +55,7 @@ class Setup:
         self.pingpong = self.build / "tests" / "bench" / "pingpong"
         self.make_noop = self.build / "tests" / "bench" / "make_noop"
         self.load = self.build / "tests" / "bench" / "load"
+        self.http_load = self.build / "tests" / "bench" / "http_load"
         self.kills = self.build / "tests" / "bench" / "kills"
         self.deadlines = self.build / "tests" / "bench" / "deadlines"
         self.seconds = options.seconds

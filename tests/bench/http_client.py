@@ -2,10 +2,10 @@
 """The HTTP gateway beside libinferd: `bench.py --only http` runs this, and starts it again as the client.
 
     http_client.py live|infer PORT COUNT [N_BYTES]      p50_us of COUNT requests on one connection
-    http_client.py crowd PORT CONNECTIONS SECONDS [MODEL]       requests_per_s of EfficientNet-Lite0
     http_client.py place PORT COUNT N_BYTES             p50_us of inputs in the body, and in shared memory
 
-prints JSON. The client writes ready bytes to a socket, so that it measures the gateway and no library.
+prints JSON. The client writes ready bytes to a socket, so that it measures the gateway and no library. Many connections
+at a time are http_load.c's.
 """
 import contextlib
 import http.client
@@ -19,7 +19,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 WARM_UP = 100
@@ -72,27 +71,30 @@ def infer(model, shape, binary, parameters=None):
             f"Content-Length: {len(head) + len(binary)}\r\n\r\n").encode() + head + binary
 
 
-def crowd(port, connections, seconds, model="net"):
-    clients = [Client(port, infer(model, [1, 3, 224, 224], bytes(4 * 3 * 224 * 224))) for _ in range(connections)]
-    done, end = [0] * connections, time.monotonic() + seconds
-
-    def work(i):
-        while time.monotonic() < end:
-            clients[i].ask()
-            done[i] += 1
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(connections)]
-    begin = time.monotonic()
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    return {"requests_per_s": sum(done) / (time.monotonic() - begin)}
+def crowd(bench, setup, port, connections, seconds, model="net", core=None):
+    """Requests per second of EfficientNet-Lite0."""
+    request = infer(model, [1, 3, 224, 224], bytes(4 * 3 * 224 * 224))
+    done = subprocess.run([str(setup.http_load), str(port), str(seconds), str(connections)], input=request, capture_output=True,
+                          preexec_fn=bench.on_core(core))
+    if done.returncode:
+        sys.exit(f"bench: http_load failed:\n{done.stderr.decode()}")
+    return json.loads(done.stdout)["requests_per_s"]
 
 
 def place(port, count, n_bytes):
-    """In both cases the client writes the input anew, as an application does."""
-    shape, data = [n_bytes // 4], bytes(n_bytes)
-    body = Client(port, infer("noop", shape, data)).p50(count)
+    """In both cases the client writes the input anew, as an application does: behind the head of its request, or into the file."""
+    shape, data = [n_bytes // 4], os.urandom(n_bytes)
+
+    def p50(client, to):
+        plain = client.ask
+
+        def ask():
+            to[:] = data
+            plain()
+        client.ask = ask
+        return client.p50(count)
+    request = bytearray(infer("noop", shape, data))
+    body = p50(Client(port, request), memoryview(request)[-n_bytes:])
     path = pathlib.Path(f"/dev/shm/inferd-bench-{os.getpid()}")
     try:
         with open(path, "w+b") as f:
@@ -106,20 +108,12 @@ def place(port, count, n_bytes):
         if register.getresponse().status != 200:
             sys.exit("http_client: the region cannot be registered")
         client = Client(port, infer("noop", shape, b"", {"shared_memory_region": "r", "shared_memory_byte_size": n_bytes}))
-        plain = client.ask
-
-        def ask():
-            memory[:] = data
-            plain()
-        client.ask = ask
-        return {"body_us": body, "shared_us": client.p50(count)}
+        return {"body_us": body, "shared_us": p50(client, memory)}
     finally:
         path.unlink()
 
 
-def client(what, port, count, rest=0, model="net"):
-    if what == "crowd":
-        return crowd(port, count, float(rest), model)
+def client(what, port, count, rest=0):
     if what == "place":
         return place(port, count, int(rest))
     request = LIVE if what == "live" else infer("noop", [int(rest) // 4], bytes(int(rest)))
@@ -129,11 +123,11 @@ def client(what, port, count, rest=0, model="net"):
 def benches(bench):
     """For bench.py, whose module @bench is."""
     @contextlib.contextmanager
-    def gateway(setup, d, core=None):
+    def gateway(setup, d):
         config = d.folder / "inferd-http.conf"
         config.write_text(f"[http]\nsocket =\nlisten = 127.0.0.1:0\ndaemon = {d.socket}\nshared_memory = yes\n")
         process = subprocess.Popen([str(setup.build / "clients" / "http" / "inferd-http"), "--config", str(config)],
-                                   stderr=subprocess.PIPE, text=True, preexec_fn=bench.on_core(core))
+                                   stderr=subprocess.PIPE, text=True)
         try:
             line = process.stderr.readline()
             yield int(re.search(r"port (\d+)", line).group(1))
@@ -142,9 +136,8 @@ def benches(bench):
             process.wait()
             process.stderr.close()
 
-    def ask(what, port, *arguments, core=None):
-        done = subprocess.run([sys.executable, __file__, what, str(port), *map(str, arguments)], text=True,
-                              capture_output=True, preexec_fn=bench.on_core(core))
+    def ask(what, port, *arguments):
+        done = subprocess.run([sys.executable, __file__, what, str(port), *map(str, arguments)], text=True, capture_output=True)
         if done.returncode:
             sys.exit(f"bench: {__file__} failed:\n{done.stderr}")
         return json.loads(done.stdout)
@@ -177,7 +170,7 @@ def benches(bench):
         with bench.daemon(setup, {"net": bench.MODELS / "efficientnet_lite0_int8.pte"}) as d, gateway(setup, d) as port:
             for _ in range(setup.pairs):
                 rows.append((bench.load(setup, d, setup.seconds, "net", "8")["requests_per_s"],
-                             ask("crowd", port, 8, setup.seconds)["requests_per_s"]))
+                             crowd(bench, setup, port, 8, setup.seconds)))
         return out + [{"what": "EfficientNet-Lite0, 8 clients: requests/s native, over HTTP",
                        "value": f"{bench.median(r[0] for r in rows):.0f}, {bench.median(r[1] for r in rows):.0f}"},
                       bench.row("HTTP ÷ native", bench.median(b / a for a, b in rows), "≥", 0.95, " ×")]

@@ -5,7 +5,6 @@ There are as many daemons as cores less one, each with its gateway on a core of 
 have the last core.
 """
 import contextlib
-import json
 import os
 import pathlib
 import re
@@ -70,12 +69,8 @@ def benches(bench):
                 process.terminate()
                 process.wait()
 
-    def ask(port, connections, seconds, core):
-        done = subprocess.run([sys.executable, http_client.__file__, "crowd", str(port), str(connections), str(seconds),
-                               "efficientnet_lite0"], text=True, capture_output=True, preexec_fn=bench.on_core(core))
-        if done.returncode:
-            sys.exit(f"bench: {http_client.__file__} failed:\n{done.stderr}")
-        return json.loads(done.stdout)["requests_per_s"]
+    def ask(setup, port, connections, core):
+        return http_client.crowd(bench, setup, port, connections, setup.seconds, "efficientnet_lite0", core)
 
     def scale(setup):
         """EfficientNet-Lite0 through HAProxy from all machines, beside one machine asked directly."""
@@ -88,8 +83,8 @@ def benches(bench):
             ports = [stack.enter_context(machine(setup, core)) for core in cores]
             front = stack.enter_context(haproxy(ports, last))
             for _ in range(setup.pairs):
-                one = ask(ports[0], 8, setup.seconds, last)
-                pairs.append((one, ask(front, 8 * len(ports), setup.seconds, last)))
+                one = ask(setup, ports[0], 8, last)
+                pairs.append((one, ask(setup, front, 8 * len(ports), last)))
         n = len(cores)
         return [{"what": f"EfficientNet-Lite0 int8, a core each: requests/s of one machine; of {n} through HAProxy",
                  "value": ", ".join(f"{bench.median(p[i] for p in pairs):.1f}" for i in range(2))},
