@@ -106,7 +106,7 @@ LEGS = [
 QUICK = ["tools", "lint", "gcc"]
 if os.environ.get("INFERD_TEST_KERNEL"):  # tools/test --with kernel
     LEGS.append(Leg("kernel", "under Debian's own kernel, emulated: device memory, Landlock", build="gcc", options=RELEASE, patience=6,
-                    tests=["ipc-region", "e2e-dma_buf", "plugins-process", "gstreamer-pipelines"], wrap=os.path.join(TOP, "tools", "kernel")))
+                    tests=["ipc-region", "e2e-dma_buf", "plugins-process", "gstreamer-pipelines", "python-dma_buf"], wrap=os.path.join(TOP, "tools", "kernel")))
 if os.environ.get("INFERD_TEST_RUSTICL"):  # tools/test --with rusticl
     LEGS.append(Leg("rusticl", "OpenCL by Mesa's rusticl", build="gcc", options=RELEASE, suites=["rusticl"], patience=3))
 
