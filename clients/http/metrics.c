@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Metrics for Prometheus, in version 0.0.4 of its text format.
  *
- * They are made of two answers of the daemon, which come one after the other: the statistics of loaded models, and its
- * status. What must always be true: a metric's lines are together, and no two have the same labels; labels are models,
- * versions and queues, of which an administrator decides how many there are, and nothing that a client sends. Programs
- * that clients brought have no version; a gateway that is an administrator would else show them. */
+ * They are made of two answers of the daemon, which come one after the other: the statistics of models, one sum for
+ * each version, and its status. What must always be true: a metric's lines are together, and no two have the same
+ * labels; labels are models, versions and queues, of which an administrator decides how many there are, and nothing
+ * that a client sends. Programs that clients brought have no version; a gateway that is an administrator would else
+ * show them. */
 #include "clients/http/manage.h"
 
 #include <inttypes.h>
@@ -70,6 +71,8 @@ static void write_label(struct http_request *r, const char *name, const char *va
 static void write_model(struct http_request *r, const char *name, const char *suffix, const struct inf_model_stats *m,
 	const char *result, uint64_t value, bool is_ns)
 {
+	if (!m->version[0] || !is_text(m->name))
+		return;
 	http_buffer_printf(&r->answer, "inferd_%s%s{", name, suffix);
 	write_label(r, "model", m->name);
 	http_buffer_text(&r->answer, ",");
@@ -82,38 +85,10 @@ static void write_model(struct http_request *r, const char *name, const char *su
 	write_value(r, value, is_ns);
 }
 
-static void add(struct inf_statistic_duration *to, const struct inf_statistic_duration *from)
+void http_metrics_models(struct http_request *r, const struct inf_model_statistics *stats)
 {
-	to->count += from->count;
-	to->ns += from->ns;
-}
-
-/* A version can be loaded several times, for several backends or while a newer file replaces it: one sum. */
-static size_t merge(struct inf_model_stats *merged, const struct inf_model_statistics *stats)
-{
-	size_t n = 0;
-	for (size_t i = 0; i < stats->n_model_stats; i++) {
-		const struct inf_model_stats *from = &stats->model_stats[i];
-		size_t at = 0;
-		while (at < n &&
-			(strcmp(merged[at].name, from->name) != 0 || strcmp(merged[at].version, from->version) != 0))
-			at++;
-		if (at < n) {
-			struct inf_infer_statistics *to = &merged[at].inference_stats;
-			add(&to->success, &from->inference_stats.success);
-			add(&to->fail, &from->inference_stats.fail);
-			add(&to->queue, &from->inference_stats.queue);
-			add(&to->compute_infer, &from->inference_stats.compute_infer);
-			merged[at].copied_bytes += from->copied_bytes;
-		} else if (from->version[0] && is_text(from->name)) {
-			merged[n++] = *from;
-		}
-	}
-	return n;
-}
-
-static void write_models(struct http_request *r, const struct inf_model_stats *models, size_t n)
-{
+	const struct inf_model_stats *models = stats->model_stats;
+	const size_t n = stats->n_model_stats;
 	static const struct metric requests = { "model_requests_total", "Requests that were answered.", COUNTER,
 		false },
 				   copied = { "model_copied_bytes_total",
@@ -138,17 +113,6 @@ static void write_models(struct http_request *r, const struct inf_model_stats *m
 	declare(r, &copied);
 	for (size_t i = 0; i < n; i++)
 		write_model(r, copied.name, "", &models[i], NULL, models[i].copied_bytes, false);
-}
-
-void http_metrics_models(struct http_request *r, const struct inf_model_statistics *stats)
-{
-	struct inf_model_stats *merged = http_alloc((stats->n_model_stats + 1) * sizeof(*merged));
-	if (!merged) {
-		http_request_fail(r, 503, "the gateway has no memory left for this answer");
-		return;
-	}
-	write_models(r, merged, merge(merged, stats));
-	http_free(merged);
 }
 
 /* --- the daemon and the gateway ----------------------------------------------------------------------- */

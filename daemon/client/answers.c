@@ -488,42 +488,84 @@ void inf_answer_status(struct inf_session *s, uint64_t id)
 	et_pool_deinit(&pool);
 }
 
+/* What a client asks for, of what it may see: the statistics of a version, or of a program that a client brought. */
+struct stats_list {
+	const struct asker *asker;
+	const char *model, *version; /* "": any */
+	struct inf_model_stats *stats;
+	struct inf_run_counts *counts; /* of each */
+	size_t n;
+};
+
+static bool wants_stats(const struct stats_list *list, const char *model, const char *version)
+{
+	return (!list->model[0] || strcmp(list->model, model) == 0) &&
+	       (!list->version[0] || strcmp(list->version, version) == 0);
+}
+
+/* The counts of that version, which is added if it is not in the list. */
+static struct inf_run_counts *counts_of(struct stats_list *list, const char *model, const char *version, bool is_new)
+{
+	size_t i = is_new ? list->n : 0;
+	while (i < list->n && (strcmp(list->stats[i].name, model) || strcmp(list->stats[i].version, version)))
+		i++;
+	if (i == list->n)
+		list->stats[list->n++] = (struct inf_model_stats){ .name = model, .version = version };
+	return &list->counts[i];
+}
+
+/* Models that are loaded, and before them what was counted of those that are not any more. */
+static void collect_stats(struct stats_list *list, const struct et_list_node *totals, const struct et_list_node *models)
+{
+	for (const struct et_list_node *node = totals->next; node != totals; node = node->next) {
+		const struct inf_run_totals *t = ET_CONTAINER_OF(node, struct inf_run_totals, node);
+		if (wants_stats(list, t->model, t->version) &&
+			(list->asker->sees_all || inf_session_may_open(list->asker->session, t->model)))
+			*counts_of(list, t->model, t->version, true) = t->counts;
+	}
+	for (const struct et_list_node *node = models->next; node != models; node = node->next) {
+		const struct inf_model *m = ET_CONTAINER_OF(node, struct inf_model, node);
+		if (m->state != INF_MODEL_FAILED && wants_stats(list, m->model, m->version) &&
+			sees_model(list->asker, m))
+			inf_run_counts_add(counts_of(list, m->model, m->version, m->is_uploaded), &m->stats);
+	}
+}
+
 void inf_answer_statistics(struct inf_session *s, uint64_t id, const char *model, const char *version)
 {
+	const struct et_list_node *totals = inf_repository_totals(s->context->repository);
 	const struct et_list_node *models = inf_repository_models(s->context->repository);
 	struct inf_reply reply = { .id = id, .kind = INF_REPLY_MODEL_STATISTICS };
 	struct et_pool pool;
 	et_pool_init(&pool, et_platform_allocator());
 	const struct asker asker = { s, inf_session_sees_all(s) };
-	struct inf_model_stats *all = ET_POOL_NEW_ARRAY(&pool, struct inf_model_stats, count(models));
-	size_t n = 0;
-	for (const struct et_list_node *node = models->next; node != models && all; node = node->next) {
-		const struct inf_model *m = ET_CONTAINER_OF(node, struct inf_model, node);
-		const struct inf_run_stats *st = &m->stats;
-		if (m->state == INF_MODEL_FAILED || (model[0] && strcmp(m->model, model)) ||
-			(version[0] && strcmp(m->version, version)) || !sees_model(&asker, m))
-			continue;
-		uint64_t n_runs = get(&st->n_runs), n_success = get(&st->n_success);
-		all[n++] = (struct inf_model_stats){
-			.name = m->model,
-			.version = m->version,
-			.last_inference = get(&st->last_ms),
-			.inference_count = n_success,
-			.execution_count = n_success,
-			.inference_stats = { .success = { n_success, get(&st->success_ns) },
-				.fail = { get(&st->n_fail), get(&st->fail_ns) },
-				.queue = { n_runs, get(&st->queue_ns) },
-				.compute_infer = { n_runs, get(&st->run_ns) } },
-			.copied_bytes = get(&st->copied_bytes),
-		};
-	}
-	if (!all) {
+	const size_t room = count(totals) + count(models);
+	struct stats_list list = { &asker, model, version, ET_POOL_NEW_ARRAY(&pool, struct inf_model_stats, room),
+		ET_POOL_NEW_ARRAY(&pool, struct inf_run_counts, room), 0 };
+	if (!list.stats || !list.counts) {
 		out_of_memory(s, id);
-	} else if (model[0] && !n) {
+		et_pool_deinit(&pool);
+		return;
+	}
+	collect_stats(&list, totals, models);
+	for (size_t i = 0; i < list.n; i++) {
+		const struct inf_run_counts *c = &list.counts[i];
+		struct inf_model_stats *stats = &list.stats[i];
+		stats->last_inference = c->last_ms;
+		stats->inference_count = stats->execution_count = c->n_success;
+		stats->inference_stats = (struct inf_infer_statistics){
+			.success = { c->n_success, c->success_ns },
+			.fail = { c->n_fail, c->fail_ns },
+			.queue = { c->n_runs, c->queue_ns },
+			.compute_infer = { c->n_runs, c->run_ns },
+		};
+		stats->copied_bytes = c->copied_bytes;
+	}
+	if (model[0] && !list.n) {
 		inf_session_refuse(s, id, INF_NOT_FOUND, "model '%s' is not loaded, so there are no statistics of it",
 			model);
 	} else {
-		reply.model_statistics = (struct inf_model_statistics){ n, all };
+		reply.model_statistics = (struct inf_model_statistics){ list.n, list.stats };
 		inf_session_reply(s, &reply);
 	}
 	et_pool_deinit(&pool);

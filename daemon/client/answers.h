@@ -15,7 +15,8 @@ const struct inf_tensor_metadata *inf_answer_tensors(struct et_pool *pool, const
 
 void inf_answer_server_metadata(struct inf_session *session, uint64_t id);
 void inf_answer_status(struct inf_session *session, uint64_t id);
-/* @model and @version: "" for all. */
+/* Sums for each version of @model, of all its loads since the daemon started (run_totals.h). @model, @version: "" for
+ * all. */
 void inf_answer_statistics(struct inf_session *session, uint64_t id, const char *model, const char *version);
 void inf_answer_metadata(struct inf_session *session, uint64_t id, struct inf_model *model,
 	const struct inf_variants *on_disk, size_t n_on_disk);

@@ -166,6 +166,11 @@ const struct et_list_node *inf_repository_models(const struct inf_repository *r)
 	return &r->models;
 }
 
+const struct et_list_node *inf_repository_totals(const struct inf_repository *r)
+{
+	return &r->totals;
+}
+
 struct inf_model *inf_repository_find_ready(struct inf_repository *r, const char *model, const char *version,
 	const char *method)
 {
@@ -243,6 +248,9 @@ uint64_t inf_repository_check_held(struct inf_repository *r)
 static void model_unloaded(void *self, struct inf_model *model)
 {
 	struct inf_repository *r = self;
+	if (!model->is_uploaded && !inf_run_totals_add(&r->totals, model->model, model->version, &model->stats))
+		et_logf(r->o.log, ET_LOG_ERROR, "model %s/%s: out of memory, so its statistics begin anew",
+			model->model, model->version);
 	et_list_remove(&model->node);
 	et_list_append(&r->unloaded, &model->node); /* until its last Method goes */
 	inf_model_unref(model);
@@ -474,6 +482,7 @@ int inf_repository_new(struct inf_repository **ret_repository, const struct inf_
 	r->events = (struct inf_model_events){ r, inf_opens_model_loaded, model_unloaded, r->o.notify, r->o.self,
 		inf_repository_has_room, inf_repository_release_async };
 	et_list_init(&r->models);
+	et_list_init(&r->totals);
 	et_list_init(&r->unloaded);
 	et_list_init(&r->loads);
 	et_list_init(&r->opens);
@@ -504,6 +513,7 @@ struct inf_repository *inf_repository_free(struct inf_repository *r)
 		et_list_remove(node);
 	ET_LIST_FOR_EACH(node, after, &r->unloads)
 		free(ET_CONTAINER_OF(node, struct unload, node));
+	inf_run_totals_deinit(&r->totals);
 	inf_load_diagnostics_deinit(&r->diagnostics);
 	inf_failing_variants_deinit(&r->failing);
 	free(r);

@@ -66,6 +66,7 @@ struct inf_repository {
 	struct inf_model_events events;
 	struct et_list_node models, opens, unloads, diagnostics;
 	struct et_list_node failing;  /* variants whose runs failed too often: failing_variants.h */
+	struct et_list_node totals;   /* of unloaded models: run_totals.h */
 	struct et_list_node unloaded; /* UNLOADED models whose Plans are still referenced */
 	struct et_list_node loads;    /* loads with a Plan that wait for room */
 	uint64_t n_leaving;           /* bytes of the memory budget that the helper is freeing */

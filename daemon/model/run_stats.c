@@ -13,6 +13,26 @@ static uint64_t add(_Atomic(uint64_t) *to, uint64_t n)
 	return atomic_fetch_add_explicit(to, n, memory_order_relaxed);
 }
 
+static uint64_t get(const _Atomic(uint64_t) *value)
+{
+	return atomic_load_explicit(value, memory_order_relaxed);
+}
+
+void inf_run_counts_add(struct inf_run_counts *to, const struct inf_run_stats *from)
+{
+	to->n_success += get(&from->n_success);
+	to->success_ns += get(&from->success_ns);
+	to->n_fail += get(&from->n_fail);
+	to->fail_ns += get(&from->fail_ns);
+	to->queue_ns += get(&from->queue_ns);
+	to->run_ns += get(&from->run_ns);
+	to->n_runs += get(&from->n_runs);
+	to->copied_bytes += get(&from->copied_bytes);
+	uint64_t last_ms = get(&from->last_ms);
+	if (to->last_ms < last_ms)
+		to->last_ms = last_ms;
+}
+
 enum { QUICK_NS = 10 * 1000, LONG_NS = 10 * QUICK_NS, N_QUICK = 64 };
 
 bool inf_run_stats_is_quick(const struct inf_run_stats *stats)

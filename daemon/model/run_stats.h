@@ -24,6 +24,15 @@ struct inf_run_stats {
 	_Atomic(uint32_t) n_quick; /* runs shorter than waking a worker; a slow run halves it, a long one quarters it */
 };
 
+/* What of it can be summed, as plain numbers. */
+struct inf_run_counts {
+	uint64_t n_success, success_ns, n_fail, fail_ns, queue_ns, run_ns, n_runs, copied_bytes;
+	uint64_t last_ms; /* the latest */
+};
+
+/* Add what @from has counted so far. */
+void inf_run_counts_add(struct inf_run_counts *to, const struct inf_run_stats *from);
+
 /* Count a request that ran. */
 void inf_run_stats_add(struct inf_run_stats *stats, bool is_success, uint64_t queue_ns, uint64_t run_ns,
 	uint64_t cost_ns, uint64_t copied_bytes);

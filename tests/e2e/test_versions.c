@@ -327,6 +327,54 @@ static void test_warm_up(void **state)
 	e2e_deinit(&e);
 }
 
+/* The sums of @model, of which there is one version. */
+static struct inf_model_stats stats_of(struct e2e *e, const char *model)
+{
+	struct inf_request request = { .kind = INF_REQUEST_MODEL_STATISTICS, .model_statistics = { model, "" } };
+	struct inf_reply reply = e2e_raw_call(e->watcher, request);
+	assert_int_equal(reply.status, INF_OK);
+	assert_int_equal(reply.model_statistics.n_model_stats, 1);
+	assert_string_equal(reply.model_statistics.model_stats[0].version, "1");
+	return reply.model_statistics.model_stats[0];
+}
+
+static bool has_one_program(const struct inf_server_status *status, const void *arg)
+{
+	return status->n_programs == 1;
+}
+
+/* A version that is loaded twice beside each other, and anew later, keeps what was counted of each load. */
+static void test_statistics_never_fall(void **state)
+{
+	struct e2e e;
+	int rc;
+	e2e_init(&e);
+	e2e_put_program(&e, "m/1/m.pte", e2e_program_double);
+	e2e_start(&e, "");
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_binding *b = e2e_bind(d, "m", NULL);
+	assert_true(e2e_infer(b, 2, &rc) == 4);
+	e2e_put_program(&e, "m/1/m.pte", e2e_program_triple);
+	assert_int_equal(e2e_load(&e, "m"), INF_OK);
+	expect_factor(&e, "m", 3);
+	assert_true(e2e_infer(b, 2, &rc) == 4); /* both files are loaded */
+	struct inf_model_stats both = stats_of(&e, "m");
+	assert_int_equal(both.inference_count, 3);
+	assert_int_equal(both.inference_stats.compute_infer.count, 3);
+	inferd_close(d);
+	e2e_until(&e, has_one_program, NULL);
+	struct inf_model_stats one = stats_of(&e, "m");
+	assert_int_equal(one.inference_count, 3);
+	assert_true(one.inference_stats.compute_infer.ns == both.inference_stats.compute_infer.ns);
+	assert_true(one.last_inference == both.last_inference);
+	assert_int_equal(e2e_unload(&e, "m"), INF_OK);
+	assert_int_equal(stats_of(&e, "m").inference_count, 3);
+	expect_factor(&e, "m", 3);
+	assert_int_equal(stats_of(&e, "m").inference_count, 4);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
@@ -340,6 +388,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_model_conf),
 		cmocka_unit_test(test_backends),
 		cmocka_unit_test(test_warm_up),
+		cmocka_unit_test(test_statistics_never_fall),
 	};
 	return e2e_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -185,6 +185,15 @@ class Allowed(gateway.Case):
         self.assertEqual(self.state(), "UNAVAILABLE")
         self.refuse("POST", "/v2/repository/models/none/load", status=404, has="none")
 
+    def test_metrics_of_an_unloaded_model(self):
+        self.json("POST", "/v2/models/add_one/infer", {"inputs": [gateway.json_input("input_0", [2], [1, 2])]})
+        before = {k: v for k, v in metrics(self).items() if k.startswith("inferd_model_")}
+        self.assertEqual(len(before), 7)
+        self.json("POST", "/v2/repository/models/add_one/unload")
+        after = metrics(self)
+        self.assertEqual({k: after.get(k) for k in before}, before)
+        self.assertGreater(self.json("GET", "/v2/models/add_one/stats")["model_stats"][0]["inference_count"], 0)
+
     def test_host(self):
         self.assertEqual(self.ask("GET", "/v2", headers={"Host": "gateway.EXAMPLE:8000"})[0], 200)
         self.refuse("GET", "/v2", status=403, headers={"Host": "example"})
