@@ -51,6 +51,7 @@ class CommandLine(unittest.TestCase):
         self.assertEqual({name for name, _ in everything}, {model.name for model in catalog.MODELS})
         self.assertEqual(chosen("--all", "--backends", "portable"), [(model.name, "portable") for model in catalog.MODELS])
         self.assertEqual({name for name, _ in chosen("--survey")}, {model.name for model in catalog.SURVEY})
+        self.assertEqual({name for name, _ in chosen("--peers")}, {model.name for model in catalog.PEERS})
 
     def test_mistakes(self):
         self.assertIn("either --model NAME or --all", self.refused())
@@ -85,8 +86,9 @@ class Chooser:
 
 class Tables(unittest.TestCase):
     def test_every_model_can_be_built_and_its_backends_exist(self):
-        self.assertEqual(len(catalog.BY_NAME), len(catalog.MODELS) + len(catalog.SURVEY) + len(catalog.BATCHES))
-        for model in catalog.MODELS + catalog.SURVEY + catalog.BATCHES:
+        models = catalog.MODELS + catalog.SURVEY + catalog.BATCHES + catalog.PEERS
+        self.assertEqual(len(catalog.BY_NAME), len(models))
+        for model in models:
             file, function = model.build.split(":")
             tree = ast.parse((here / "models" / (file + ".py")).read_text())
             functions = {node.name: node.args for node in tree.body if isinstance(node, ast.FunctionDef)}
@@ -98,7 +100,7 @@ class Tables(unittest.TestCase):
                 self.assertEqual(backends.canonical(name), name)
 
     def test_no_two_exports_write_one_file(self):
-        files = [model.file(backend) for model in catalog.MODELS + catalog.SURVEY + catalog.BATCHES
+        files = [model.file(backend) for model in catalog.MODELS + catalog.SURVEY + catalog.BATCHES + catalog.PEERS
                  for backend in dict.fromkeys(model.backends + tuple(backends.BACKENDS))]
         self.assertEqual(len(files), len(set(files)))
 
@@ -110,9 +112,10 @@ class Tables(unittest.TestCase):
         backend("a", "")(lambda: backends.Recipe([pa], quantizer="qa"))
         backend("b", "")(lambda: backends.Recipe([pb], transform="tb"))
         backend("c", "")(lambda: backends.Recipe(lower="lc"))
+        backend("d", "")(lambda: backends.Recipe(write="wd"))
         joined = backends.recipe("b+a+portable")
         self.assertEqual((joined.partitioners, joined.quantizer, joined.transform), ([pb, pa], "qa", "tb"))
-        for two in ("a+a", "a+c"):
+        for two in ("a+a", "a+c", "a+d"):
             self.assertRaises(backends.Unavailable, backends.recipe, two)
 
     def test_what_is_left_without_inputs_stays_with_the_kernels(self):

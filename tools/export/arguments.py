@@ -20,6 +20,7 @@ def parser():
     p.add_argument("--model", nargs="+", metavar="NAME", default=[], help="which models")
     p.add_argument("--all", action="store_true", help="every model")
     p.add_argument("--survey", action="store_true", help="every program of the survey")
+    p.add_argument("--peers", action="store_true", help="every network of tests/bench/peers.py")
     p.add_argument("--backends", nargs="+", metavar="BACKEND",
                    help="for which backends, in place of those the list names for the model; A+B asks A first and "
                         "B for what it leaves")
@@ -36,8 +37,8 @@ def parse(argv):
     args = p.parse_args(argv)
     if args.list or args.clean or args.install:
         return args
-    if bool(args.model) + args.all + args.survey != 1:
-        p.error("say either --model NAME or --all or --survey (--list shows the names)")
+    if bool(args.model) + args.all + args.survey + args.peers != 1:
+        p.error("say either --model NAME or --all, --survey or --peers (--list shows the names)")
     for name in args.model:
         if name not in catalog.BY_NAME:
             p.error(f"there is no model {name!r}; known: {', '.join(catalog.BY_NAME)}")
@@ -51,7 +52,8 @@ def parse(argv):
 
 def chosen(args):
     """Pairs of a model and a backend's name, each once, in the order of the command line."""
-    models = catalog.MODELS if args.all else catalog.SURVEY if args.survey else [catalog.BY_NAME[name] for name in args.model]
+    models = (catalog.MODELS if args.all else catalog.SURVEY if args.survey else catalog.PEERS if args.peers else
+              [catalog.BY_NAME[name] for name in args.model])
     return list(dict.fromkeys((model, backend) for model in models for backend in args.backends or model.backends))
 
 
@@ -63,6 +65,8 @@ def listing():
                                break_on_hyphens=False)
     lines += ["", "programs of the survey:"]
     lines += textwrap.wrap(" ".join(model.name for model in catalog.SURVEY), 110, initial_indent="  ", subsequent_indent="  ")
+    lines += ["", "networks of tests/bench/peers.py:"]
+    lines += textwrap.wrap(" ".join(model.name for model in catalog.PEERS), 110, initial_indent="  ", subsequent_indent="  ")
     lines += ["", "backends:"]
     lines += [f"  {name:21} {about}" for name, (_, about) in backends.BACKENDS.items()]
     lines += [f"  {short:21} short for {name}" for short, name in backends.ALIASES.items()]

@@ -23,6 +23,7 @@ class Recipe:
     quantizer: object = None  # static or dynamic quantization of the traced program
     transform: object = None  # changes the module in place, before it is traced
     lower: object = None  # (module, inputs, quantizer) -> (program manager, reference); in place of the usual way
+    write: object = None  # (fixture, path without suffix) -> the file that it wrote; in place of a program
 
 
 BACKENDS = {}  # name -> (function, what it is)
@@ -57,7 +58,7 @@ def recipe(name):
         return recipes[0]
     joined = Recipe()
     for part, one in zip(parts(name), recipes):
-        if one.lower:
+        if one.lower or one.write:
             raise Unavailable(f"{part} lowers whole programs in a way of its own, so it cannot share one with others")
         joined.partitioners += [after_another(p) for p in one.partitioners] if joined.partitioners else one.partitioners
         for what in ("quantizer", "transform"):
@@ -333,3 +334,44 @@ def qnn_sm8650():
         return qnn.to_edge_transform_and_lower_to_qnn(module, inputs, specs).to_executorch(), module
 
     return Recipe(lower=lower)
+
+
+# --- other engines --------------------------------------------------------------
+
+
+@backend("onnx", "a graph for other engines, with the inputs and PyTorch's outputs in an .npz; not a program")
+def onnx():
+    return Recipe(write=write_onnx)
+
+
+@backend("torchscript", "the same as TorchScript, which ncnn's converter reads; not a program")
+def torchscript():
+    return Recipe(write=write_torchscript)
+
+
+def write_onnx(fixture, path):
+    import copy
+
+    import numpy
+    import torch
+
+    method = fixture.methods["forward"]
+    inputs = method.cases[0]
+    outputs = torch.utils._pytree.tree_leaves(copy.deepcopy(method.module)(*inputs))
+    arrays = {f"input{i}": value for i, value in enumerate(inputs)} | {f"output{i}": value for i, value in enumerate(outputs)}
+    for i, values in enumerate(method.calibration or ()):
+        arrays |= {f"calibration{i}_input{j}": value for j, value in enumerate(values)}
+    file = path.with_suffix(".onnx")
+    torch.onnx.export(method.module, inputs, str(file), dynamo=True, external_data=False, verbose=False,
+                      input_names=[f"input{i}" for i in range(len(inputs))])
+    numpy.savez(path.with_suffix(".npz"), **{name: value.numpy() for name, value in arrays.items()})
+    return file
+
+
+def write_torchscript(fixture, path):
+    import torch
+
+    method = fixture.methods["forward"]
+    file = path.with_suffix(".pt")
+    torch.jit.trace(method.module, method.cases[0], check_trace=False).save(str(file))
+    return file

@@ -200,4 +200,24 @@ BATCHES = (
     batch("yolo11n", "yolo:yolo11n", "vulkan", of=1),
 )
 
-BY_NAME = {model.name: model for model in MODELS + SURVEY + BATCHES}
+def peer(name, build, *backends, **options):
+    """A network that other engines run, too."""
+    return Model("peer_" + name, "", build, ("xnnpack", "onnx", "torchscript") + backends, f"peers/{name}/{{backend}}", {}, options)
+
+
+# What tests/bench/peers.py compares: exported by --peers.
+PEERS = (
+    peer("mobilenet_v2", "mobilenet:v2", "xnnpack_int8"),
+    peer("mobilenet_v3_small", "mobilenet:v3_small", "xnnpack_int8"),
+    peer("efficientnet_lite0", "efficientnet_lite0:build", "xnnpack_int8"),
+    peer("resnet18", "survey_vision:torchvision", "xnnpack_int8", arch="resnet18", size=224),
+    peer("yolo11n", "yolo:yolo11n"),
+    peer("vit", "survey_vision:vision_transformer", size=224, num_layers=4, num_heads=6, hidden_dim=384, mlp_dim=1536),
+    peer("minilm", "minilm:build"),
+    peer("bert", "encoders:masked", length=128, width=256, n_layers=4),
+    peer("lstm", "survey_audio:recurrent", kind="LSTM", shape=(1, 50, 80), width=128),
+    peer("gru", "survey_audio:recurrent", kind="GRU", shape=(1, 50, 80), width=128),
+    peer("llama_step", "llama_step:build"),
+)
+
+BY_NAME = {model.name: model for model in MODELS + SURVEY + BATCHES + PEERS}

@@ -239,6 +239,10 @@ def export_one(model, backend, pte):
     module, function = model.build.split(":")
     fixture = getattr(importlib.import_module("models." + module), function)(**model.options)
     start = time.monotonic()
+    if recipe.write:
+        with torch.no_grad():
+            file = recipe.write(fixture, pte.with_suffix(""))
+        return Result(model.name, backend, time.monotonic() - start, "", file.stat().st_size, 0, file.suffix, "PyTorch")
     with torch.no_grad():
         manager, references = lower(fixture, recipe)
     seconds = time.monotonic() - start

@@ -59,5 +59,5 @@ def report(results):
                          "needs an SDK" if result.is_lacking else "failed", "-"))
         else:
             rows.append((result.model, result.backend, f"{result.seconds:.1f} s", size(result.n_pte),
-                         size(result.n_bpte), result.parts, result.expected))
+                         size(result.n_bpte) if result.n_bpte else "-", result.parts, result.expected))
     return "\n".join(table(rows, right=(2, 3, 4)) + [""] + summary(results))

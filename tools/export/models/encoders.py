@@ -77,11 +77,11 @@ def dynamic():
     return Fixture.of(Text(1000, 128), *cases, dynamic_shapes=shapes)
 
 
-def masked():
+def masked(length=32, **options):
     torch.manual_seed(0)
-    mask = torch.zeros(1, 32)
-    mask[:, 24:] = -1e4
-    return Fixture.of(MaskedText(1000, 128), (integers(1000, 1, 32), mask))
+    mask = torch.zeros(1, length)
+    mask[:, length * 3 // 4:] = -1e4
+    return Fixture.of(MaskedText(1000, **({"width": 128} | options)), (integers(1000, 1, length), mask))
 
 
 def vit():

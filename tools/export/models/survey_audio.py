@@ -10,18 +10,18 @@ from models.inputs import numbers
 
 
 class Recurrent(nn.Module):
-    def __init__(self, kind, **options):
+    def __init__(self, kind, n_in, width, **options):
         super().__init__()
-        self.cells = getattr(nn, kind)(12, 16, batch_first=True, **options)
-        self.head = nn.Linear(16 * (2 if options.get("bidirectional") else 1), 5)
+        self.cells = getattr(nn, kind)(n_in, width, batch_first=True, **options)
+        self.head = nn.Linear(width * (2 if options.get("bidirectional") else 1), 5)
 
     def forward(self, x):
         return self.head(self.cells(x)[0])
 
 
-def recurrent(kind, **options):
+def recurrent(kind, shape=(2, 7, 12), width=16, **options):
     torch.manual_seed(0)
-    return Fixture.of(Recurrent(kind, **options), *[(numbers(2, 7, 12, seed=seed),) for seed in range(2)])
+    return Fixture.of(Recurrent(kind, shape[2], width, **options), *[(numbers(*shape, seed=seed),) for seed in range(2)])
 
 
 class Wav2Letter(nn.Module):

@@ -56,11 +56,12 @@ def any_batch_and_size(arch):
     return fixture
 
 
-def vision_transformer(size=64):
+def vision_transformer(size=64, **options):
     from torchvision.models.vision_transformer import VisionTransformer
 
     torch.manual_seed(0)
-    module = VisionTransformer(image_size=size, patch_size=16, num_layers=3, num_heads=4, hidden_dim=64, mlp_dim=128, num_classes=20)
+    options = {"num_layers": 3, "num_heads": 4, "hidden_dim": 64, "mlp_dim": 128, "num_classes": 20} | options
+    module = VisionTransformer(image_size=size, patch_size=16, **options)
     nn.init.normal_(module.heads.head.weight)
     return Fixture.of(module, *shots(size)[:2], calibration=shots(size))
 
