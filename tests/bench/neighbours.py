@@ -29,6 +29,7 @@ import sys
 import tempfile
 
 import bench
+import packages
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAMS = ["silero_vad/portable.pte", "efficientnet_lite0/xnnpack.bpte", "minilm/xnnpack_qd8.bpte"]
@@ -135,14 +136,10 @@ class Peer:
     """ONNX Runtime in the user's cache folder."""
 
     def __init__(self, cores):
-        cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "inferd"
-        self.environment = cache / "onnxruntime"
-        self.python, self.graph = self.environment / "bin" / "python", self.environment / "efficientnet_lite0.onnx"
+        environment = packages.environment("onnxruntime", "onnx")
+        self.python, self.graph = environment / "bin" / "python", environment / "efficientnet_lite0.onnx"
         self.settings = [(threads, spinning) for threads in sorted({1, cores}) for spinning in ((0, 1) if threads > 1 else (0,))]
         if not self.graph.exists():
-            subprocess.run([sys.executable, "-m", "venv", "--clear", str(self.environment)], check=True)
-            subprocess.run([str(self.python), "-m", "pip", "install", "-qq", "--only-binary=:all:", "onnxruntime", "onnx"],
-                           check=True)
             subprocess.run([str(self.python), str(HERE / "onnx_peer.py"), "make", str(self.graph)], check=True)
 
     def measure(self, n):
