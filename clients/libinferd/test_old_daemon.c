@@ -48,7 +48,7 @@ static struct {
 	bool hears_ends;
 	uint32_t oldest, newest;
 	size_t n_unknown; /* messages without a recorded answer */
-	size_t n_left; /* recorded answers to be sent still, without those to Cancel */
+	size_t n_left;    /* recorded answers to be sent still, without those to Cancel */
 	sem_t all_sent;
 } played;
 
