@@ -52,6 +52,10 @@ bool inf_run_totals_add(struct et_list_node *totals, const char *model, const ch
 	const struct inf_run_stats *stats)
 {
 	size_t n;
+	struct inf_run_counts counts = { 0 };
+	inf_run_counts_add(&counts, stats);
+	if (!counts.n_success && !counts.n_fail && !counts.n_runs)
+		return true;
 	struct inf_run_totals *t = take(totals, model, version, &n);
 	if (!t && !(t = make(model, version)))
 		return false;

@@ -20,7 +20,8 @@ struct inf_run_totals {
 /* @totals: a list of struct inf_run_totals by `node`, initialized by et_list_init. */
 void inf_run_totals_deinit(struct et_list_node *totals);
 /* A load of @version of @model is over, of which @stats was counted. Of INF_MAX_RUN_TOTALS versions, the one whose last
- * load has been over for longest is forgotten for another one. False: no memory, and the load is not in the sums. */
+ * load has been over for longest is forgotten for another one. A load without requests changes nothing. False: no
+ * memory, and the load is not in the sums. */
 bool inf_run_totals_add(struct et_list_node *totals, const char *model, const char *version,
 	const struct inf_run_stats *stats);
 

@@ -93,13 +93,16 @@ static void test_totals(void **state)
 	inf_run_totals_deinit(&totals);
 }
 
-/* The version whose last load has been over for longest is forgotten. */
+/* The version whose last load has been over for longest is forgotten; one that never ran takes no place. */
 static void test_totals_are_bounded(void **state)
 {
 	struct et_list_node totals;
 	struct inf_run_counts counts;
 	char version[16];
 	et_list_init(&totals);
+	assert_true(inf_run_totals_add(&totals, "m", "idle", &stats));
+	assert_false(is_kept(&totals, "idle", &counts));
+	add(1, true, QUICK_RUN_NS);
 	for (int i = 0; i < INF_MAX_RUN_TOTALS; i++) {
 		snprintf(version, sizeof(version), "%d", i);
 		assert_true(inf_run_totals_add(&totals, "m", version, &stats));
