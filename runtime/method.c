@@ -306,6 +306,11 @@ struct et_plan_instance *et_method_instance(struct et_method *method, struct et_
 		instance = frame_instance(frame, index, ret_status, diag);
 	else
 		instance = &plan->workers[worker_index].instances[index];
+	if (instance && !instance->instance) {
+		*ret_status = et_fail(diag, ET_E_INVALID_STATE, "worker %u is not on the queue of this delegate of %s",
+			worker_index, delegate->ops->id);
+		return NULL;
+	}
 	/* acquire: pairs with the release by the thread that resumed the run that used it */
 	if (instance && atomic_load_explicit(&instance->is_busy, memory_order_acquire)) {
 		*ret_status = et_fail(diag, ET_E_INVALID_STATE, "the instance of %s on worker %u is busy",
