@@ -49,7 +49,8 @@ static bool is_dead(const struct inf_context *context, struct inf_pool *pool, ui
 	inf_pool_check(pool, look, &count);
 	struct inf_pool_stats stats;
 	inf_pool_stats(pool, &stats);
-	return count.n_gone >= inf_pool_n_workers(pool) + stats.n_spares;
+	/* a kept worker is in service for few, and for none of the class of those that do not come back */
+	return count.n_gone >= inf_pool_n_workers(pool) - stats.n_kept + stats.n_spares;
 }
 
 static size_t write_name(const struct inf_pool *pool, char *to, size_t room)

@@ -103,6 +103,7 @@ uint64_t inf_pool_threads_bytes(const struct inf_pool *pool);
 struct inf_pool_stats {
 	uint32_t n_running, n_waiting;
 	uint32_t n_spares; /* spare workers that serve now */
+	uint32_t n_kept;   /* workers that are kept for higher classes than those that run: 0 or 1 */
 	uint64_t busy_ns, n_completed;
 };
 void inf_pool_stats(struct inf_pool *pool, struct inf_pool_stats *ret_stats);

@@ -350,16 +350,17 @@ bool inf_sched_has_starved(const struct inf_sched *sched)
 	return first_starved(sched) != NULL;
 }
 
-/* How many classes, from the highest on, have items that may run beside those that do. */
+/* How many classes, from the highest on, have items that may run beside those that do. 0: no worker is free. */
 static uint32_t n_classes_with_room(const struct inf_sched *sched)
 {
 	const struct inf_sched_options *options = &sched->options;
-	uint32_t n = 0, n_running = sched->n_running_of[0];
-	if (sched->n_running >= options->n_workers + sched->n_replaced)
+	uint32_t n_workers = options->n_workers + sched->n_replaced;
+	uint32_t n = 1, n_running = sched->n_running_of[0] + sched->n_running_of[1];
+	if (sched->n_running >= n_workers)
 		return 0;
 	if (!options->keeps_one || options->n_workers < 2)
 		return INF_N_CLASSES;
-	while (n < INF_N_CLASSES && n_running < options->n_workers - 1)
+	while (n < INF_N_CLASSES && n_running < n_workers - 1)
 		if (++n < INF_N_CLASSES)
 			n_running += sched->n_running_of[n];
 	return n;
@@ -390,14 +391,14 @@ struct inf_item *inf_sched_take(struct inf_sched *sched, bool is_all_cores_owner
 	if (!inf_sched_has_work(sched, is_all_cores_owner))
 		return NULL;
 	uint32_t n_classes = n_classes_with_room(sched);
-	bool is_all_cores = is_alone(sched), is_starving = !n_classes, is_for_all = n_classes == INF_N_CLASSES;
+	bool is_all_cores = is_alone(sched), is_starving = !n_classes;
 
 	struct inf_item *oldest = ET_CONTAINER_OF(sched->ages.next, struct inf_item, in_ages);
-	if (is_for_all && sched->n_since_aged + 1 >= INF_AGED_TURN &&
+	if (!is_starving && sched->n_since_aged + 1 >= INF_AGED_TURN &&
 		now_ns - oldest->waiting_since_ns >= sched->options.age_ns) {
 		item = oldest;
 		sched->n_since_aged = 0;
-	} else if (is_for_all && sched->n_since_aged + 1 < INF_AGED_TURN) {
+	} else if (!is_starving && sched->n_since_aged + 1 < INF_AGED_TURN) {
 		sched->n_since_aged++;
 	}
 	for (size_t i = 0; i < (is_starving ? INF_N_CLASSES : n_classes) && !item; i++) {

@@ -105,7 +105,9 @@ struct inf_sched_options {
 	bool has_all_cores; /* one worker can also run a request on all cores */
 	uint64_t age_ns;    /* see inf_sched_take */
 	/* The last worker is kept for an item of a higher class than those that run: the items of a class and of those
-	 * above it have all workers but one at most. For a device that lets such an item's run go first. */
+	 * above it have all workers but one at most. Nothing is above the highest class, so that has all workers; and
+	 * an item takes any free worker in the turn that its age gives it. For a device that lets a run of a higher
+	 * class go first. */
 	bool keeps_one;
 };
 
@@ -145,8 +147,7 @@ void inf_sched_resubmit(struct inf_sched *sched, struct inf_item *item, uint64_t
  * items whose deadline has passed with inf_sched_take_expired; this call does not look at deadlines.
  *
  * No item starves: of INF_AGED_TURN items taken, one is the oldest of those that waited for age_ns or longer. So an
- * item that has k others waiting before it starts after age_ns plus at most INF_AGED_TURN × (k + 1) takes. Takes of a
- * worker that is kept for more urgent items do not count. */
+ * item that has k others waiting before it starts after age_ns plus at most INF_AGED_TURN × (k + 1) takes. */
 enum { INF_AGED_TURN = 4 };
 struct inf_item *inf_sched_take(struct inf_sched *sched, bool is_all_cores_owner, uint64_t now_ns);
 /* Whether inf_sched_take would return an item to that worker. */

@@ -82,9 +82,10 @@ static void check_running(const struct world *w)
 static bool is_left_lying(const struct inf_sched *sched)
 {
 	const struct inf_sched_options *options = &sched->options;
-	uint32_t most = options->keeps_one && options->n_workers > 1 ? options->n_workers - 1 : options->n_workers;
+	bool keeps_one = options->keeps_one && options->n_workers > 1;
 	uint32_t n_running = 0;
 	for (size_t c = 0; c < INF_N_CLASSES; c++) {
+		uint32_t most = options->n_workers - (keeps_one && c > 0);
 		n_running += sched->n_running_of[c];
 		if (!et_list_is_empty(&sched->classes[c]) && n_running < most)
 			return sched->n_running < options->n_workers;
@@ -400,6 +401,32 @@ static bool is_smaller(const struct inf_heap_node *a, const struct inf_heap_node
 	return ET_CONTAINER_OF(a, struct number, node)->value < ET_CONTAINER_OF(b, struct number, node)->value;
 }
 
+/* With a worker kept for higher classes, one of the four takes is still the oldest item's, whatever its class. */
+static void test_kept_and_age(void **state)
+{
+	const struct inf_sched_options options = { 3, false, AGE, true };
+	struct inf_sched sched;
+	struct inf_group group;
+	struct inf_flow flow;
+	struct inf_item batch = { .flow = &flow, .priority_class = INF_CLASS_BATCH }, items[3 + 2 * INF_AGED_TURN];
+	inf_sched_init(&sched, &options);
+	inf_group_init(&group, 1);
+	inf_flow_init(&flow, &group, 1);
+	inf_sched_submit(&sched, &batch, 0);
+	size_t n_ended = 0;
+	for (size_t i = 0; i < ET_ARRAY_LEN(items); i++) {
+		items[i] = (struct inf_item){ .flow = &flow, .priority_class = INF_CLASS_REALTIME };
+		inf_sched_submit(&sched, &items[i], 10 * AGE);
+	}
+	for (size_t i = 0; i < 3; i++) /* nothing is above the highest class, so it has all three */
+		assert_non_null(inf_sched_take(&sched, false, 0));
+	for (; n_ended < 2 * INF_AGED_TURN && batch.state != INF_ITEM_RUNNING; n_ended++) {
+		inf_sched_leave(&sched, &items[n_ended], 1);
+		assert_non_null(inf_sched_take(&sched, false, 10 * AGE));
+	}
+	assert_true(batch.state == INF_ITEM_RUNNING && n_ended <= INF_AGED_TURN);
+}
+
 /* Three workers, the last one kept for what is more urgent than what runs. */
 static void test_kept(void **state)
 {
@@ -420,22 +447,22 @@ static void test_kept(void **state)
 	assert_ptr_equal(inf_sched_take(&sched, false, 0), &items[0]);
 	assert_ptr_equal(inf_sched_take(&sched, false, 0), &items[1]);
 	assert_false(inf_sched_has_work(&sched, true));
-	assert_null(inf_sched_take(&sched, false, 10 * AGE)); /* not for its age either */
-	inf_sched_submit(&sched, &items[3], 10 * AGE);
-	inf_sched_submit(&sched, &items[4], 10 * AGE);
+	assert_null(inf_sched_take(&sched, false, 10 * AGE)); /* not for its age alone: nothing else may be taken */
+	inf_sched_submit(&sched, &items[3], 0);
+	inf_sched_submit(&sched, &items[4], 0);
 	assert_true(inf_sched_has_work(&sched, false));
-	assert_ptr_equal(inf_sched_take(&sched, false, 10 * AGE), &items[3]);
-	inf_sched_submit(&sched, &items[5], 10 * AGE);
-	assert_null(inf_sched_take(&sched, false, 10 * AGE)); /* no worker is left */
+	assert_ptr_equal(inf_sched_take(&sched, false, 0), &items[3]);
+	inf_sched_submit(&sched, &items[5], 0);
+	assert_null(inf_sched_take(&sched, false, 0)); /* no worker is left */
 	inf_sched_leave(&sched, &items[0], 1);
-	assert_ptr_equal(inf_sched_take(&sched, false, 10 * AGE), &items[5]);
+	assert_ptr_equal(inf_sched_take(&sched, false, 0), &items[5]);
 	inf_sched_leave(&sched, &items[1], 1);
-	assert_null(inf_sched_take(&sched, false, 10 * AGE)); /* the last one is kept again */
+	assert_null(inf_sched_take(&sched, false, 0)); /* the last one is kept again */
 	inf_sched_leave(&sched, &items[5], 1);
-	assert_ptr_equal(inf_sched_take(&sched, false, 10 * AGE), &items[4]);
-	assert_null(inf_sched_take(&sched, false, 10 * AGE));
+	assert_ptr_equal(inf_sched_take(&sched, false, 0), &items[4]);
+	assert_null(inf_sched_take(&sched, false, 0));
 	inf_sched_leave(&sched, &items[3], 1);
-	assert_ptr_equal(inf_sched_take(&sched, false, 10 * AGE), &items[2]);
+	assert_ptr_equal(inf_sched_take(&sched, false, 0), &items[2]);
 	assert_false(inf_sched_has_work(&sched, true));
 }
 
@@ -478,6 +505,7 @@ int main(void)
 		cmocka_unit_test(test_starved),
 		cmocka_unit_test(test_charge_of_what_runs),
 		cmocka_unit_test(test_kept),
+		cmocka_unit_test(test_kept_and_age),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

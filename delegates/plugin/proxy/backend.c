@@ -404,7 +404,8 @@ static void device(const struct et_backend *b, uint32_t index, struct et_device 
 	copy_printable(ret_device->features, from->features, sizeof ret_device->features);
 	ret_device->memory_bytes = from->memory_bytes;
 	ret_device->max_in_flight = from->max_in_flight;
-	ret_device->takes_turns = from->flags & INFERD_DELEGATE_TAKES_TURNS;
+	/* runs wait for one another in the proxy unless each has an instance of its own */
+	ret_device->takes_turns = from->flags & INFERD_DELEGATE_TAKES_TURNS && b->facts.flags & ET_PLUGIN_HAS_INSTANCES;
 	ret_device->n_threads = 0;
 }
 
