@@ -17,6 +17,7 @@
 #include "runtime/base/checked.h"
 #include "runtime/platform/platform.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,12 +27,14 @@
 #include <unistd.h>
 
 enum { MAX_REGIONS = 256, MAX_OF_CLIENT = 64 };
+/* Of all regions together: they take address space, and a hole that is read takes memory. */
+static const uint64_t max_bytes = UINT64_C(16) << 30, max_bytes_of_client = UINT64_C(4) << 30;
 
 static struct region {
 	char name[HTTP_MAX_NAME], key[256];
 	uint64_t offset, n_bytes;
 	int fd;
-	struct et_platform_mapping mapping; /* of the file up to the region's end; none before the first copy */
+	struct et_platform_mapping mapping; /* from the page where it begins; none after a fault */
 	bool is_unix;                       /* the client */
 	uid_t uid;                          /* is_unix */
 } regions[MAX_REGIONS];
@@ -50,11 +53,17 @@ static struct region *find(const struct http_connection *c, const char *name)
 	return NULL;
 }
 
-static size_t count(const struct http_connection *c)
+/* The client's regions, or if @c is NULL all. */
+static size_t count(const struct http_connection *c, uint64_t *ret_n_bytes)
 {
 	size_t n = 0;
-	for (size_t i = 0; i < n_regions; i++)
-		n += is_of(&regions[i], c);
+	*ret_n_bytes = 0;
+	for (size_t i = 0; i < n_regions; i++) {
+		if (c && !is_of(&regions[i], c))
+			continue;
+		n++;
+		*ret_n_bytes += regions[i].n_bytes;
+	}
 	return n;
 }
 
@@ -96,6 +105,23 @@ static int open_key(const char *key, uint64_t offset, uint64_t n_bytes, const ch
 	return fd;
 }
 
+static size_t page_bytes(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Map the region if it is not mapped. Negative errno on failure. */
+static int map(struct region *region)
+{
+	size_t front = (size_t)(region->offset % page_bytes()), n;
+	if (region->mapping.bytes)
+		return 0;
+	if (region->n_bytes > SIZE_MAX - front ||
+		!et_align_up(front + (size_t)region->n_bytes, page_bytes(), &n))
+		return -ENOMEM;
+	return et_platform_map_part(&region->mapping, region->fd, region->offset - front, n, true);
+}
+
 /* shm_open's names begin with one slash. NULL: not one name. */
 static const char *name_of(const char *key)
 {
@@ -120,17 +146,34 @@ static void add(struct http_request *r, const json_t *root)
 		http_request_fail(r, 400, "shared memory region '%s' already in manager", r->route.region);
 		return;
 	}
-	if (n_regions == MAX_REGIONS || count(r->connection) >= MAX_OF_CLIENT) {
+	uint64_t size = (uint64_t)json_integer_value(n_bytes), n_of_all, n_of_client;
+	if (size > max_bytes_of_client) {
+		http_request_fail(r, 400,
+			"failed to register shared memory region '%s': its byte_size is more than the %" PRIu64
+			" bytes that a client's regions may have",
+			r->route.region, max_bytes_of_client);
+		return;
+	}
+	if (count(NULL, &n_of_all) == MAX_REGIONS || count(r->connection, &n_of_client) >= MAX_OF_CLIENT) {
 		http_request_fail(r, 429, "there are %d shared memory regions; unregister one",
 			n_regions == MAX_REGIONS ? MAX_REGIONS : MAX_OF_CLIENT);
 		return;
 	}
+	if (size > max_bytes - n_of_all || size > max_bytes_of_client - n_of_client) {
+		http_request_fail(r, 429, "the shared memory regions have %" PRIu64 " bytes; unregister one",
+			size > max_bytes - n_of_all ? n_of_all : n_of_client);
+		return;
+	}
 	struct region *region = &regions[n_regions];
-	*region = (struct region){ .offset = (uint64_t)(offset ? json_integer_value(offset) : 0),
-		.n_bytes = (uint64_t)json_integer_value(n_bytes) };
+	*region = (struct region){ .offset = (uint64_t)(offset ? json_integer_value(offset) : 0), .n_bytes = size };
 	region->fd = open_key(name, region->offset, region->n_bytes, &error);
 	if (region->fd < 0) {
 		http_request_fail(r, 400, "failed to register shared memory region '%s': %s", r->route.region, error);
+		return;
+	}
+	if (map(region) < 0) {
+		close(region->fd);
+		http_request_fail(r, 503, "shared memory region '%s' can't be mapped", r->route.region);
 		return;
 	}
 	region->is_unix = r->connection->is_unix;
@@ -222,21 +265,27 @@ void http_shared_answer(struct http_request *r)
 
 /* --- tensors ------------------------------------------------------------------------------------------ */
 
-/* Where the place is mapped; its file is large enough now. NULL: a sentence is in @error. */
-static char *map(struct region *region, const struct http_place *place, size_t n_bytes, char *error, size_t error_size)
+/* Whether the file has the place now. */
+static bool is_there(const struct region *region, const struct http_place *place, size_t n_bytes)
 {
-	uint64_t at = region->offset + place->offset;
 	struct stat file;
-	if (fstat(region->fd, &file) < 0 || !et_in_range(at, n_bytes, (uint64_t)file.st_size)) {
+	return fstat(region->fd, &file) == 0 &&
+	       et_in_range(region->offset + place->offset, n_bytes, (uint64_t)file.st_size);
+}
+
+/* Where the place is mapped; its file is large enough now. NULL: a sentence is in @error. */
+static char *find_place(struct region *region, const struct http_place *place, size_t n_bytes, char *error,
+	size_t error_size)
+{
+	if (!is_there(region, place, n_bytes)) {
 		snprintf(error, error_size, "shared memory region '%s' has become smaller", place->region);
 		return NULL;
 	}
-	if (!region->mapping.bytes &&
-		et_platform_map(&region->mapping, region->fd, (size_t)(region->offset + region->n_bytes), true) < 0) {
+	if (map(region) < 0) {
 		snprintf(error, error_size, "shared memory region '%s' can't be mapped", place->region);
 		return NULL;
 	}
-	return (char *)region->mapping.bytes + at;
+	return (char *)region->mapping.bytes + region->offset % page_bytes() + place->offset;
 }
 
 /* 0, or an HTTP status with a sentence in @error. */
@@ -254,13 +303,15 @@ static unsigned copy(const struct http_connection *c, const struct http_place *p
 	else if (!et_in_range(place->offset, place->n_bytes, region->n_bytes))
 		snprintf(error, error_size, "Invalid offset + byte size for shared memory region: '%s'", place->region);
 	else
-		mapped = map(region, place, n_bytes, error, error_size);
+		mapped = find_place(region, place, n_bytes, error, error_size);
 	if (!mapped)
 		return 400;
 	memcpy(to ? to : mapped, from ? from : mapped, n_bytes);
-	if (!et_platform_mapping_faulted(&region->mapping))
+	bool has_faulted = et_platform_mapping_faulted(&region->mapping);
+	if (!has_faulted && is_there(region, place, n_bytes)) /* no SIGBUS if it shrank inside its last page */
 		return 0;
-	et_platform_unmap(&region->mapping); /* it is zeros of our own now */
+	if (has_faulted)
+		et_platform_unmap(&region->mapping); /* it is zeros of our own now */
 	snprintf(error, error_size, "shared memory region '%s' has become smaller meanwhile, or its memory is used up",
 		place->region);
 	return 400;

@@ -117,10 +117,11 @@ static bool forgive(uintptr_t address)
 			 * are there. */
 			if (atomic_exchange(&entry->faulted, true))
 				return true;
-			/* The raw system call: the C library's mmap may be a sanitizer's, and is not guaranteed to
-			 * be safe in a signal handler. */
+			/* MAP_NORESERVE: otherwise a mapping larger than the memory is refused. The raw system call:
+			 * the C library's mmap may be a sanitizer's, and is not guaranteed to be safe in a signal
+			 * handler. */
 			return syscall(SYS_mmap, start, n_bytes, PROT_READ | (is_writable ? PROT_WRITE : 0),
-				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != -1;
+				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != -1;
 		}
 	}
 	return false;

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -496,6 +497,23 @@ static void fault_becomes_zeros(void **state)
 	close(kept);
 }
 
+static void fault_in_a_mapping_larger_than_the_memory(void **state)
+{
+	et_platform_install_sigbus_guard();
+	struct sysinfo info;
+	assert_int_equal(sysinfo(&info), 0);
+	uint64_t n = 2 * ((uint64_t)info.totalram + info.totalswap) * info.mem_unit / page_bytes() * page_bytes();
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	struct et_platform_mapping lost;
+	if (n > SIZE_MAX / 4 || ftruncate(fd, (off_t)n) < 0 || et_platform_map(&lost, fd, (size_t)n, true) < 0)
+		skip();
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_int_equal(((volatile uint8_t *)lost.bytes)[n / 2], 0);
+	assert_true(et_platform_mapping_faulted(&lost));
+	et_platform_unmap(&lost);
+	close(fd);
+}
+
 static void many_mappings_are_guarded(void **state)
 {
 	enum { N = 1200 }; /* more than one block of the table */
@@ -563,6 +581,7 @@ int main(void)
 		cmocka_unit_test(holes_are_not_copied),
 		cmocka_unit_test(map_has_a_guard_page),
 		cmocka_unit_test(fault_becomes_zeros),
+		cmocka_unit_test(fault_in_a_mapping_larger_than_the_memory),
 		cmocka_unit_test(many_mappings_are_guarded),
 		cmocka_unit_test(faults_elsewhere_still_kill),
 	};

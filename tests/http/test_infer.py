@@ -359,7 +359,8 @@ class Memory(gateway.Case):
         path = self.file(bytes(64))
         self.register("a", path, 65, status=400, has="outside")
         self.register("a", path, 64, 1, status=400, has="outside")
-        self.register("a", path, (1 << 63) - 1, (1 << 63) - 1, status=400, has="outside")
+        self.register("a", path, 64, (1 << 63) - 1, status=400, has="outside")
+        self.register("a", path, (1 << 63) - 1, (1 << 63) - 1, status=400, has="may have")
         self.register("a", path, 0, status=400)
         for offset in -1, 1 << 64, "0", 1.5:
             self.refuse("POST", "/v2/systemsharedmemory/region/a/register", {
@@ -410,6 +411,17 @@ class Memory(gateway.Case):
             paths[i].write_bytes(floats(i, 5) + bytes(8))
             self.json("POST", "/v2/models/add_one/infer", self.request(self.place(name, 8), self.place(name, 8, 8)))
             self.assertEqual(paths[i].read_bytes(), floats(i, 5, i + 1, 6))
+
+    def test_a_file_larger_than_the_memory(self):
+        """Only a region's own pages are mapped, and only so many; a hole is zeros."""
+        path, n = self.file(b""), 1 << 40
+        os.truncate(path, n)
+        self.register("all", path, n, status=400, has="may have")
+        self.register("end", path, 20, n - 20)
+        self.json("POST", "/v2/models/add_one/infer", self.request(self.place("end", 8, 4), self.place("end", 8, 12)))
+        with open(path, "rb") as f:
+            f.seek(n - 20)
+            self.assertEqual(f.read(), bytes(12) + floats(1, 1))
 
     def test_a_file_that_shrinks(self):
         path = self.file(floats(1, 2) + bytes(8192))
