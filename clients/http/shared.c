@@ -116,8 +116,7 @@ static int map(struct region *region)
 	size_t front = (size_t)(region->offset % page_bytes()), n;
 	if (region->mapping.bytes)
 		return 0;
-	if (region->n_bytes > SIZE_MAX - front ||
-		!et_align_up(front + (size_t)region->n_bytes, page_bytes(), &n))
+	if (region->n_bytes > SIZE_MAX - front || !et_align_up(front + (size_t)region->n_bytes, page_bytes(), &n))
 		return -ENOMEM;
 	return et_platform_map_part(&region->mapping, region->fd, region->offset - front, n, true);
 }
