@@ -55,8 +55,13 @@ struct et_kernel {
 	uint32_t element_steps;
 	bool is_orderless; /* only moves elements, so works in any dim order that all its tensors share */
 	/* The output gets the elements of the first argument, in the same order if both are row-major and have as many.
-	 * May run with both at the same place (copy_elision.c). */
+	 * May find both at the same place (copy_elision.c). */
 	bool only_copies;
+	/* The same for some elements. Whether those of all outputs, one output after another, follow each other in a
+	 * row-major first argument: *@ret_n elements after the first *@ret_first. Looks at sizes, integers and None,
+	 * which need not make sense; at no list, and at no data. May find outputs at their elements' place. NULL:
+	 * never. */
+	bool (*find_part)(struct et_evalue *const *args, size_t *ret_first, size_t *ret_n);
 	/* Prepare what runs for @tenant need, until release. May be NULL. A Plan calls it for each of its operators. */
 	enum et_status (*hold)(const struct et_kernel *kernel, uint64_t tenant, void **ret_held, struct et_diag *diag);
 	void (*release)(void *held);

@@ -11,7 +11,7 @@
  *     order       the dim order of tensors between delegates (et_registry.order)
  *     memory      where each tensor lies, which inputs and outputs can be bound, which copies are elided
  *     workers     room for each worker's delegate instances
- * Afterwards only the workers' instances change. */
+ * Afterwards only the workers' instances change, and what is _Atomic. */
 #ifndef RUNTIME_PLAN_INTERNAL_H
 #define RUNTIME_PLAN_INTERNAL_H
 
@@ -45,10 +45,13 @@ struct et_plan_operator {
 };
 
 struct et_plan_instruction {
-	uint8_t op;         /* enum et_op */
-	bool has_queue;     /* only kernel and delegate calls have a queue; other instructions run on the current one */
-	bool has_view;      /* an output is a view of another tensor */
-	bool may_alias;     /* an output may be the same tensor as another argument */
+	uint8_t op;     /* enum et_op */
+	bool has_queue; /* only kernel and delegate calls have a queue; other instructions run on the current one */
+	bool has_view;  /* an output is a view of another tensor */
+	bool runs_once; /* all that the kernel would copy is there: it only checks arguments that never change */
+	bool may_alias; /* an output may be the same tensor as another argument */
+	/* runs_once, and a run has called the kernel without an error: no run calls it any more. */
+	_Atomic(bool) is_skipped;
 	uint32_t n_args;    /* passed to the call; the repeated outputs at the end are not */
 	uint32_t first_arg; /* index into the Plan's args and the frame's argument pointers */
 	uint32_t first_check, n_checks;
@@ -206,10 +209,10 @@ enum et_status et_overlap_check_args(struct et_evalue *const *args, uint32_t n_i
 enum et_status et_dataflow_run(struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);
 /* Give every tensor its place, and decide which inputs and outputs can be bound. */
 enum et_status et_memory_layout(struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);
-/* Give outputs of kernels that only copy the same place as their inputs: change @offsets. One item a value: @places, an
- * enum et_place, and @offsets, from the start of that memory block. @n_bytes: what all activations take.
- * @n_comparisons_left: how many pairs of tensors may be compared; counted down. Takes scratch memory from @pool.
- * ET_E_MEMORY_ALLOCATION_FAILED: none is left. */
+/* Give outputs of kernels that only copy the place of their elements in the input: change @offsets, and mark calls that
+ * then need one success only. One item a value: @places, an enum et_place, and @offsets, from the start of that memory
+ * block. @n_bytes: what all activations take. @n_comparisons_left: how many pairs of tensors may be compared; counted
+ * down. Takes scratch memory from @pool. ET_E_MEMORY_ALLOCATION_FAILED: none is left. */
 enum et_status et_copy_elision_run(struct et_plan *plan, const uint8_t *places, size_t *offsets, size_t n_bytes,
 	size_t *n_comparisons_left, struct et_pool *pool);
 

@@ -153,6 +153,12 @@ static enum et_status check_aliases(struct et_run *run, const struct et_kernel_a
 	return ET_OK;
 }
 
+/* Relaxed, because nothing else follows from it: the elements are in place in each run. */
+static bool is_skipped(const struct et_plan_instruction *instruction)
+{
+	return atomic_load_explicit(&instruction->is_skipped, memory_order_relaxed);
+}
+
 static enum et_status run_kernel(struct et_run *run, const struct et_plan_instruction *instruction,
 	const struct et_worker_env *env)
 {
@@ -180,6 +186,8 @@ static enum et_status run_kernel(struct et_run *run, const struct et_plan_instru
 	}
 	if (!status && instruction->has_view)
 		mark_views(plan, instruction, args);
+	if (!status && instruction->runs_once)
+		atomic_store_explicit(&plan->instructions[run->pc].is_skipped, true, memory_order_relaxed);
 	return status;
 }
 
@@ -263,7 +271,7 @@ static enum et_status execute(struct et_run *run, const struct et_plan_instructi
 	struct et_evalue *values = run->frame->values;
 	switch (instruction->op) {
 	case ET_OP_KERNEL:
-		return run_kernel(run, instruction, env);
+		return is_skipped(instruction) ? ET_OK : run_kernel(run, instruction, env);
 	case ET_OP_DELEGATE:
 		return run_delegate(run, instruction, env);
 	case ET_OP_MOVE:
@@ -335,7 +343,7 @@ enum et_stop et_run_advance(struct et_run *run, const struct et_worker_env *work
 		enum et_status status = may_go_on(run, env);
 		if (status)
 			return stop_failed(run, status);
-		if (instruction->has_queue &&
+		if (instruction->has_queue && !is_skipped(instruction) &&
 			(instruction->queue.kind != env->queue.kind || instruction->queue.device != env->queue.device))
 			return stop_at_queue(run, instruction->queue);
 		if (n_here++ && env->should_yield && env->should_yield(env->yield_self))

@@ -480,6 +480,54 @@ static void instances_are_where_they_run(void **state)
 	assert_int_equal(n_instances, 3);
 }
 
+/* A delegate, a copy whose output is in place, and a delegate on one device: the first run goes to the CPU to have the
+ * copy's arguments checked. */
+static void a_run_stays_on_its_queue_for_an_elided_copy(void **state)
+{
+	int a = planned(32, 2), b = planned(64, 2);
+	mk_call(&mk, delegate("1g"), MK_ARGS(x, a));
+	mk_kernel(&mk, mk_operator(&mk, "test::clone", ""), MK_ARGS(a, b));
+	mk_call(&mk, delegate("1g"), MK_ARGS(b, y));
+	rig_open(&rig, &mk);
+	assert_int_equal(rig.info->n_elided_copies, 1);
+	prepare(1);
+	for (int round = 0; round < 2; round++) {
+		float in[2] = { 1, 2 }, out[2];
+		struct rig_run run;
+		init_run(&run, in, out);
+		run.env.worker_index = 1;
+		assert_int_equal(et_run_begin(&run.run), ET_OK);
+		int n_stops = 0;
+		do
+			run.env.queue = run.run.queue;
+		while (et_run_advance(&run.run, &run.env) == ET_STOP_QUEUE && ++n_stops < 9);
+		assert_int_equal(n_stops, round ? 0 : 2);
+		assert_int_equal(et_run_end(&run.run), ET_OK);
+	}
+}
+
+/* A part begins 16 bytes after a multiple of 64. It lies there only if it was planned no better. */
+static void elide_a_part_for_a_delegate(uint64_t planned_at, uint32_t n_elided)
+{
+	int a = planned(32, 8), b = planned(planned_at, 4), c = planned(112, 4);
+	mk_kernel(&mk, mk_operator(&mk, "test::fill", ""), MK_ARGS(mk_int(&mk, 1), a));
+	mk_kernel(&mk, mk_operator(&mk, "test::part", ""), MK_ARGS(a, mk_int(&mk, 4), b));
+	mk_call(&mk, delegate("1"), MK_ARGS(b, c));
+	mk_call(&mk, delegate("1"), MK_ARGS(x, y));
+	rig_open(&rig, &mk);
+	assert_int_equal(rig.info->n_elided_copies, n_elided);
+}
+
+static void a_part_for_a_delegate_stays_aligned(void **state)
+{
+	elide_a_part_for_a_delegate(64, 0);
+}
+
+static void a_part_for_a_delegate_is_as_aligned_as_planned(void **state)
+{
+	elide_a_part_for_a_delegate(80, 1);
+}
+
 static void an_asynchronous_run_is_resumed(void **state)
 {
 	mk_call(&mk, delegate("3a"), MK_ARGS(x, y));
@@ -692,8 +740,11 @@ int main(void)
 		TEST(an_output_over_a_view),
 		TEST(a_instance_that_cannot_be_made),
 		TEST(a_delegate_may_read_state),
+		TEST(a_part_for_a_delegate_stays_aligned),
+		TEST(a_part_for_a_delegate_is_as_aligned_as_planned),
 		TEST(a_run_goes_from_queue_to_queue),
 		TEST(instances_are_where_they_run),
+		TEST(a_run_stays_on_its_queue_for_an_elided_copy),
 		TEST(an_asynchronous_run_is_resumed),
 		TEST(a_trace_is_told),
 		TEST(a_delegate_may_say_more),

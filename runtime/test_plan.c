@@ -582,6 +582,22 @@ static void steps_of_a_moved_tensor(void **state)
 	assert_int_equal(most_steps(), 900 * (3 + 3 + 3));
 }
 
+/* AddressSanitizer sees a read behind the arguments of all calls. */
+static void a_call_without_arguments_has_no_first_one(void **state)
+{
+	static const struct et_kernel kernel = { "test::nothing", "", NULL, NULL };
+	struct et_plan_operator operator= {.kernel = &kernel };
+	struct et_plan_instruction call = { .op = ET_OP_KERNEL, .first_arg = 1 };
+	uint32_t *args = calloc(1, sizeof *args);
+	struct et_method_spec spec = { .n_instructions = 1 };
+	struct et_plan plan = { .spec = &spec, .operators = &operator, .instructions = & call, .args = args };
+	size_t n_left = 1;
+	assert_int_equal(et_copy_elision_run(&plan, NULL, NULL, 0, &n_left, &rig.scratch), ET_OK);
+	assert_false(call.runs_once);
+	free(args);
+	mk_deinit(&mk);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -616,6 +632,7 @@ int main(void)
 		TEST(steps_of_views_and_numbers),
 		TEST(steps_of_a_dynamic_view),
 		TEST(steps_of_a_moved_tensor),
+		TEST(a_call_without_arguments_has_no_first_one),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { N_ARENA = 40, N = 4, N_TENSORS = 10, N_STEPS = 10, N_INPUTS = 2, N_OUTPUTS = 2, N_RUNS = 4 };
+enum { N_ARENA = 40, N = 4, WIDE = 2 * N, N_TENSORS = 10, N_STEPS = 10, N_INPUTS = 2, N_OUTPUTS = 2, N_RUNS = 4 };
 
-enum kind { ADD, COPY, CLONE, ACCUMULATE, FILL, MOVE, JUMP, N_KINDS };
+enum kind { ADD, COPY, CLONE, ACCUMULATE, FILL, MOVE, JUMP, N_KINDS, JOIN = N_KINDS, PART, SPLIT };
 
 struct step {
 	enum kind kind;
@@ -21,6 +21,7 @@ struct step {
 
 struct made {
 	int offsets[N_TENSORS]; /* in elements */
+	int sizes[N_TENSORS];
 	bool is_view[N_TENSORS];
 	struct step steps[N_STEPS];
 	int inputs[N_INPUTS], outputs[N_OUTPUTS];
@@ -36,8 +37,10 @@ static int draw(int n)
 
 static void make(struct made *made)
 {
-	for (int t = 0; t < N_TENSORS; t++)
+	for (int t = 0; t < N_TENSORS; t++) {
 		made->offsets[t] = draw(3) ? draw((N_ARENA - N) / 4) * 4 : draw(N_ARENA - N);
+		made->sizes[t] = N;
+	}
 	for (int s = 0; s < N_STEPS; s++) {
 		struct step *step = &made->steps[s];
 		*step = (struct step){ (enum kind)draw(N_KINDS), draw(N_TENSORS), draw(N_TENSORS), draw(N_TENSORS) };
@@ -78,17 +81,72 @@ static void make_straight(struct made *made)
 		made->outputs[i] = N_TENSORS - 1 - i;
 }
 
+/* A tensor before @end of @size elements; one is there. */
+static int draw_sized(const struct made *made, int end, int size)
+{
+	int t;
+	do
+		t = draw(end);
+	while (made->sizes[t] != size);
+	return t;
+}
+
+/* The same with tensors that are joined from two and taken apart again. */
+static void make_parts(struct made *made)
+{
+	make(made);
+	for (int t = 0; t < N_TENSORS; t++)
+		made->offsets[t] = draw(8) ? draw(N_ARENA / N - 1) * N : draw(N_ARENA - WIDE);
+	const bool branches = draw(3) == 0; /* few copies are elided in a program that does */
+	int last_wide = -1, to = N_INPUTS;
+	for (int s = 0; s < N_STEPS; s++) {
+		int from = s && draw(2) ? to - 1 : draw(to), size = made->sizes[from];
+		struct step *step = &made->steps[s];
+		if (branches && draw(8) == 0) {
+			*step = (struct step){ JUMP, s + 1 + draw(N_STEPS - s), draw(2), 0 };
+			continue;
+		}
+		if (to == N_TENSORS || (to > N_INPUTS && draw(8) == 0)) {
+			int target = N_INPUTS + draw(to - N_INPUTS);
+			*step = (struct step){ ACCUMULATE, target, draw_sized(made, to, made->sizes[target]), 0 };
+			continue;
+		}
+		if (last_wide < 0 || draw(5) == 0) {
+			*step = (struct step){ JOIN, draw_sized(made, to, N), draw_sized(made, to, N), to };
+			size = WIDE;
+			last_wide = to;
+		} else if (draw(2)) {
+			*step = (struct step){ PART, draw_sized(made, to, WIDE), draw(3) * N / 2, to };
+			size = N;
+		} else if (to + 1 < N_TENSORS && draw(3) == 0) {
+			*step = (struct step){ SPLIT, last_wide, to, to + 1 };
+			made->sizes[to++] = N;
+			size = N;
+		} else if (draw(2)) {
+			*step = (struct step){ CLONE, from, to, 0 };
+		} else {
+			*step = (struct step){ ADD, from, draw_sized(made, to, size), to };
+		}
+		made->sizes[to++] = size;
+	}
+	for (int i = 0; i < N_INPUTS; i++)
+		made->inputs[i] = i;
+	for (int i = 0; i < N_OUTPUTS; i++)
+		made->outputs[i] = N_TENSORS - 1 - i;
+}
+
 static void assemble(const struct made *made, struct make_program *mk)
 {
 	mk_init(mk);
 	mk_method(mk, "forward");
 	mk_arena(mk, N_ARENA * 4);
 	for (int t = 0; t < N_TENSORS; t++)
-		mk_tensor(mk, &(struct mk_tensor){
-				      MK_FP32, MK_SIZES(N), .arena = 1, .offset = (uint64_t)made->offsets[t] * 4 });
+		mk_tensor(mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(made->sizes[t]), .arena = 1,
+				      .offset = (uint64_t)made->offsets[t] * 4 });
 	int bools[2] = { mk_bool(mk, false), mk_bool(mk, false) }, three = mk_int(mk, 3);
 	int add = mk_operator(mk, "test::add", "out"), copy = mk_operator(mk, "test::copy_", "");
-	int clone = mk_operator(mk, "test::clone", "");
+	int clone = mk_operator(mk, "test::clone", ""), part = mk_operator(mk, "test::part", "");
+	int cat = mk_operator(mk, "test::cat", ""), split = mk_operator(mk, "test::split", "");
 	int accumulate = mk_operator(mk, "test::accumulate_", ""), fill = mk_operator(mk, "test::fill", "");
 	for (int s = 0; s < N_STEPS; s++) {
 		const struct step *step = &made->steps[s];
@@ -111,6 +169,19 @@ static void assemble(const struct made *made, struct make_program *mk)
 		case MOVE:
 			mk_move(mk, step->a, step->b);
 			break;
+		case JOIN:
+			mk_kernel(mk, cat,
+				MK_ARGS(mk_slots(mk, ET_TAG_TENSOR_LIST, (const int[]){ step->a, step->b }, 2),
+					step->c));
+			break;
+		case PART:
+			mk_kernel(mk, part, MK_ARGS(step->a, mk_int(mk, step->b), step->c));
+			break;
+		case SPLIT:
+			mk_kernel(mk, split,
+				MK_ARGS(step->a,
+					mk_slots(mk, ET_TAG_TENSOR_LIST, (const int[]){ step->b, step->c }, 2)));
+			break;
 		default:
 			mk_jump_false(mk, bools[step->b], step->a);
 			break;
@@ -129,7 +200,7 @@ static void assemble(const struct made *made, struct make_program *mk)
 
 /* As in ExecuTorch: @memory belongs to one client forever. */
 static void interpret(const struct made *made, float *memory, float in[N_INPUTS][N], const bool *bools,
-	float out[N_OUTPUTS][N])
+	float out[N_OUTPUTS][WIDE])
 {
 	float *value_indices[N_TENSORS];
 	for (int t = 0; t < N_TENSORS; t++)
@@ -138,6 +209,7 @@ static void interpret(const struct made *made, float *memory, float in[N_INPUTS]
 		memcpy(value_indices[made->inputs[i]], in[i], N * sizeof(float));
 	for (int s = 0; s < N_STEPS; s++) {
 		const struct step *step = &made->steps[s];
+		const int n = step->kind == JUMP ? 0 : made->sizes[step->a];
 		float *a = step->kind == JUMP ? NULL : value_indices[step->a], *b = value_indices[step->b],
 		      *c = value_indices[step->c];
 		if (step->kind == JUMP) {
@@ -146,11 +218,19 @@ static void interpret(const struct made *made, float *memory, float in[N_INPUTS]
 		} else if (step->kind == MOVE) {
 			value_indices[step->b] = a;
 		} else if (step->kind == CLONE) {
-			memmove(b, a, N * sizeof(float));
+			memmove(b, a, (size_t)n * sizeof(float));
 		} else if (step->kind == COPY) {
 			memmove(a, b, N * sizeof(float));
+		} else if (step->kind == JOIN) {
+			memmove(c, a, N * sizeof(float));
+			memmove(c + N, b, N * sizeof(float));
+		} else if (step->kind == PART) {
+			memmove(c, a + step->b, N * sizeof(float));
+		} else if (step->kind == SPLIT) {
+			memmove(b, a, N * sizeof(float));
+			memmove(c, a + N, N * sizeof(float));
 		} else {
-			for (int i = 0; i < N; i++) {
+			for (int i = 0; i < n; i++) {
 				if (step->kind == ADD)
 					c[i] = a[i] + b[i];
 				else if (step->kind == ACCUMULATE)
@@ -161,7 +241,7 @@ static void interpret(const struct made *made, float *memory, float in[N_INPUTS]
 		}
 	}
 	for (int i = 0; i < N_OUTPUTS; i++)
-		memcpy(out[i], value_indices[made->outputs[i]], N * sizeof(float));
+		memcpy(out[i], value_indices[made->outputs[i]], (size_t)made->sizes[made->outputs[i]] * sizeof(float));
 }
 
 static uint32_t n_stateful, n_bound, n_elided;
@@ -184,7 +264,7 @@ static void compare(uint32_t number, void (*make_program)(struct made *made))
 		n_bound += rig.info->inputs[i].zero_copy + rig.info->outputs[i].zero_copy;
 	float memories[2][N_ARENA] = { 0 };
 	for (int r = 0; r < N_RUNS * 2; r++) {
-		float in[N_INPUTS][N], want[N_OUTPUTS][N], got[N_OUTPUTS][N];
+		float in[N_INPUTS][N], want[N_OUTPUTS][WIDE] = { 0 }, got[N_OUTPUTS][WIDE] = { 0 };
 		bool bools[2] = { draw(2), draw(2) };
 		struct rig_run run;
 		rig_run_init(&rig, &run);
@@ -195,7 +275,7 @@ static void compare(uint32_t number, void (*make_program)(struct made *made))
 			rig_input(&run, (uint32_t)i, in[i], N);
 		}
 		for (uint32_t i = 0; i < N_OUTPUTS; i++)
-			rig_output(&run, i, got[i], N);
+			rig_output(&run, i, got[i], (uint32_t)made.sizes[made.outputs[i]]);
 		run.inputs[N_INPUTS].b = bools[0];
 		run.inputs[N_INPUTS + 1].b = bools[1];
 		interpret(&made, memories[r % 2], in, bools, want);
@@ -225,11 +305,20 @@ static void copies_are_elided_without_a_difference(void **state)
 	assert_in_range(n_elided, 5000, 80000);
 }
 
+static void parts_are_elided_without_a_difference(void **state)
+{
+	n_elided = 0;
+	for (uint32_t number = 1; number <= 8000; number++)
+		compare(number, make_parts);
+	assert_in_range(n_elided, 1500, 32000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(random_programs_compute_the_same),
 		cmocka_unit_test(copies_are_elided_without_a_difference),
+		cmocka_unit_test(parts_are_elided_without_a_difference),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

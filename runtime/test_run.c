@@ -178,6 +178,251 @@ static void a_copy_of_what_changes_is_not_elided(void **state)
 	copy_and_add(true, 0);
 }
 
+/* a = (x, x + x), b = four elements of a from @from on, c = b + b, y = b + c, which is the output, or b is. */
+enum later { NOTHING_LATER, A_CHANGES, ANOTHER_TENSOR, B_CHANGES };
+
+static void take_a_part(enum later later, int from, bool is_output, uint32_t n_elided, float last)
+{
+	mk_arena(&mk, 112);
+	int x = planned(0, 4), twice = planned(16, 4), a = planned(32, 8), b = planned(64, 4);
+	int c = planned(later == ANOTHER_TENSOR ? 48 : 80, 4), y = planned(96, 4);
+	int both = mk_slots(&mk, ET_TAG_TENSOR_LIST, (const int[]){ x, twice }, 2), first = mk_int(&mk, from);
+	mk_kernel(&mk, op("test::add", "out"), MK_ARGS(x, x, twice));
+	mk_kernel(&mk, op("test::cat", ""), MK_ARGS(both, a));
+	mk_kernel(&mk, op("test::part", ""), MK_ARGS(a, first, b));
+	if (later == A_CHANGES)
+		mk_kernel(&mk, op("test::accumulate_", ""), MK_ARGS(a, a));
+	if (later == B_CHANGES)
+		mk_kernel(&mk, op("test::accumulate_", ""), MK_ARGS(b, x));
+	mk_kernel(&mk, op("test::add", "out"), MK_ARGS(b, b, c));
+	mk_kernel(&mk, op("test::add", "out"), MK_ARGS(b, c, y));
+	mk_input(&mk, x);
+	mk_output(&mk, is_output ? b : y);
+	rig_open(&rig, &mk);
+	assert_int_equal(rig.info->n_elided_copies, n_elided);
+	float in[4] = { 1, 2, 3, 4 }, out[4];
+	rig_run_floats(&rig, in, 4, out, 4);
+	assert_true(out[3] == last);
+}
+
+static void a_part_is_elided(void **state)
+{
+	take_a_part(NOTHING_LATER, 4, false, 1, 24);
+}
+
+static void a_part_that_is_less_aligned_is_not_elided(void **state)
+{
+	take_a_part(NOTHING_LATER, 2, false, 0, 12);
+}
+
+static void a_part_of_what_changes_is_not_elided(void **state)
+{
+	take_a_part(A_CHANGES, 4, false, 0, 24);
+}
+
+/* a and b move together: c comes where b would be in a. */
+static void a_part_moves_away_from_another_tensor(void **state)
+{
+	take_a_part(ANOTHER_TENSOR, 4, false, 1, 24);
+}
+
+static void a_part_that_changes_is_not_elided(void **state)
+{
+	take_a_part(B_CHANGES, 4, false, 0, 36);
+}
+
+static void a_part_that_is_an_output_is_not_elided(void **state)
+{
+	take_a_part(NOTHING_LATER, 4, true, 0, 8);
+}
+
+/* The state counts up; its part is what it was before. */
+static void a_part_of_state_is_not_elided(void **state)
+{
+	mk_arena(&mk, 96);
+	int counts = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(8), .arena = 1 });
+	int x = planned(32, 8), part = planned(64, 4), y = planned(80, 4), four = mk_int(&mk, 4);
+	mk_kernel(&mk, op("test::part", ""), MK_ARGS(counts, four, part));
+	mk_kernel(&mk, op("test::accumulate_", ""), MK_ARGS(counts, x));
+	mk_kernel(&mk, op("test::add", "out"), MK_ARGS(part, part, y));
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	rig_open(&rig, &mk);
+	assert_true(rig.info->is_stateful);
+	assert_int_equal(rig.info->n_elided_copies, 0);
+	float in[8] = { 1, 2, 3, 4, 5, 6, 7, 8 }, out[4];
+	for (int round = 0; round < 3; round++) {
+		rig_run_floats(&rig, in, 8, out, 4);
+		assert_true(out[3] == 16 * (float)round);
+	}
+}
+
+static void a_part_from_a_number_that_varies_is_not_elided(void **state)
+{
+	mk_arena(&mk, 96);
+	int x = planned(0, 8), a = planned(32, 8), b = planned(64, 4), y = planned(80, 4), from = mk_int(&mk, 2);
+	mk_kernel(&mk, op("test::add", "out"), MK_ARGS(x, x, a));
+	mk_kernel(&mk, op("test::part", ""), MK_ARGS(a, from, b));
+	mk_kernel(&mk, op("test::add", "out"), MK_ARGS(b, b, y));
+	mk_input(&mk, x);
+	mk_input(&mk, from);
+	mk_output(&mk, y);
+	rig_open(&rig, &mk);
+	assert_int_equal(rig.info->n_elided_copies, 0);
+	float in[8] = { 1, 2, 3, 4, 5, 6, 7, 8 }, out[4];
+	for (int round = 0; round < 3; round++) {
+		struct rig_run run;
+		rig_run_init(&rig, &run);
+		rig_input(&run, 0, in, 8);
+		run.inputs[1].i = round;
+		rig_output(&run, 0, out, 4);
+		assert_int_equal(rig_run(&rig, &run), ET_OK);
+		assert_true(out[0] == 4 * (float)(round + 1));
+	}
+}
+
+static void the_parts_of_a_split_are_elided(void **state)
+{
+	mk_arena(&mk, 160);
+	int x = planned(0, 8), a = planned(32, 8), b = planned(64, 4), c = planned(80, 4), y = planned(96, 8);
+	int parts = mk_slots(&mk, ET_TAG_TENSOR_LIST, (const int[]){ b, c }, 2);
+	int turned = mk_slots(&mk, ET_TAG_TENSOR_LIST, (const int[]){ c, b }, 2);
+	mk_kernel(&mk, op("test::add", "out"), MK_ARGS(x, x, a));
+	mk_kernel(&mk, op("test::split", ""), MK_ARGS(a, parts));
+	mk_kernel(&mk, op("test::cat", ""), MK_ARGS(turned, y));
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	rig_open(&rig, &mk);
+	assert_int_equal(rig.info->n_elided_copies, 2);
+	float in[8] = { 1, 2, 3, 4, 5, 6, 7, 8 }, out[8];
+	rig_run_floats(&rig, in, 8, out, 8);
+	assert_true(out[0] == 10 && out[3] == 16 && out[4] == 2 && out[7] == 8);
+}
+
+/* a = x + x of 8, b = a by "reshape", or b and c = a by "split_sizes"; the sizes are @first and @second. The latter is
+ * a constant, the program's second input, or an item that an instruction moves that input to. */
+enum size_is { CONSTANT, AN_INPUT, MOVED };
+
+static void make_sizes(const char *name, enum size_is size_is, int first, int second)
+{
+	bool splits = strcmp(name, "test::split_sizes") == 0;
+	int in = mk_int(&mk, second), item = size_is == AN_INPUT ? in : mk_int(&mk, second);
+	mk_arena(&mk, 160);
+	int x = planned(0, 8), a = planned(32, 8), b = planned(64, splits ? 4 : 8), c = planned(80, 4),
+	    y = planned(96, 4);
+	int sizes = mk_slots(&mk, ET_TAG_INT_LIST, (const int[]){ mk_int(&mk, first), item }, 2);
+	int out = splits ? mk_slots(&mk, ET_TAG_TENSOR_LIST, (const int[]){ b, c }, 2) : b;
+	mk_kernel(&mk, op("test::add", "out"), MK_ARGS(x, x, a));
+	if (size_is == MOVED)
+		mk_move(&mk, in, item);
+	mk_kernel(&mk, op(name, ""), MK_ARGS(a, sizes, out));
+	if (splits)
+		mk_kernel(&mk, op("test::add", "out"), MK_ARGS(b, c, y));
+	else
+		mk_kernel(&mk, op("test::part", ""), MK_ARGS(b, mk_int(&mk, 2), y));
+	mk_input(&mk, x);
+	mk_input(&mk, in);
+	mk_output(&mk, y);
+	rig_open(&rig, &mk);
+	assert_int_equal(rig.info->n_elided_copies, splits ? 2 : 1);
+	rig_n_checked = 0;
+}
+
+static enum et_status run_sizes(int second)
+{
+	float in[8] = { 1, 2, 3, 4, 5, 6, 7, 8 }, out[4];
+	struct rig_run run;
+	rig_run_init(&rig, &run);
+	rig_input(&run, 0, in, 8);
+	run.inputs[1].i = second;
+	rig_output(&run, 0, out, 4);
+	return rig_run(&rig, &run);
+}
+
+/* The kernel refuses in each run that it would refuse if it copied. */
+static void vary_size(const char *name, enum size_is size_is, int first, int good, int bad)
+{
+	make_sizes(name, size_is, first, good);
+	for (int round = 0; round < 2; round++) {
+		assert_int_equal(run_sizes(good), ET_OK);
+		assert_int_equal(run_sizes(bad), ET_E_INVALID_ARGUMENT);
+	}
+	assert_int_equal(rig_n_checked, 4);
+}
+
+static void an_elided_reshape_to_an_input_is_checked(void **state)
+{
+	vary_size("test::reshape", AN_INPUT, 2, 4, 5);
+}
+
+static void an_elided_reshape_to_what_changes_is_checked(void **state)
+{
+	vary_size("test::reshape", MOVED, 2, 4, 5);
+}
+
+static void an_elided_split_by_an_input_is_checked(void **state)
+{
+	vary_size("test::split_sizes", AN_INPUT, 4, 4, 3);
+}
+
+static void an_elided_split_by_what_changes_is_checked(void **state)
+{
+	vary_size("test::split_sizes", MOVED, 4, 4, 3);
+}
+
+static void an_elided_reshape_to_other_sizes_is_refused(void **state)
+{
+	make_sizes("test::reshape", CONSTANT, 1, 5);
+	for (int round = 0; round < 2; round++)
+		assert_int_equal(run_sizes(5), ET_E_INVALID_ARGUMENT);
+	assert_int_equal(rig_n_checked, 2);
+}
+
+static void an_elided_split_into_other_sizes_is_refused(void **state)
+{
+	make_sizes("test::split_sizes", CONSTANT, 5, 3);
+	for (int round = 0; round < 2; round++)
+		assert_int_equal(run_sizes(3), ET_E_INVALID_ARGUMENT);
+	assert_int_equal(rig_n_checked, 2);
+}
+
+static void an_elided_reshape_is_called_once(void **state)
+{
+	make_sizes("test::reshape", CONSTANT, 2, 4);
+	for (int round = 0; round < 3; round++)
+		assert_int_equal(run_sizes(4), ET_OK);
+	assert_int_equal(rig_n_checked, 1);
+}
+
+static void an_elided_split_is_called_once(void **state)
+{
+	make_sizes("test::split_sizes", CONSTANT, 4, 4);
+	for (int round = 0; round < 3; round++)
+		assert_int_equal(run_sizes(4), ET_OK);
+	assert_int_equal(rig_n_checked, 1);
+}
+
+/* v lies where b is in a. That an instruction which never runs reads v first does not make it written then. */
+static void a_tensor_that_dead_code_reads_first_does_not_overwrite_a_part(void **state)
+{
+	mk_arena(&mk, 112);
+	int x = planned(0, 4), a = planned(32, 8), b = planned(64, 4), v = planned(48, 4), t = planned(80, 4);
+	int y = planned(96, 4), never = mk_bool(&mk, false), four = mk_int(&mk, 4);
+	int twice = mk_slots(&mk, ET_TAG_TENSOR_LIST, (const int[]){ x, x }, 2);
+	mk_jump_false(&mk, never, 2);
+	mk_kernel(&mk, op("test::add", "out"), MK_ARGS(v, v, t));
+	mk_kernel(&mk, op("test::cat", ""), MK_ARGS(twice, a));
+	mk_kernel(&mk, op("test::part", ""), MK_ARGS(a, four, b));
+	mk_kernel(&mk, op("test::add", "out"), MK_ARGS(x, x, v));
+	mk_kernel(&mk, op("test::add", "out"), MK_ARGS(b, v, y));
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	rig_open(&rig, &mk);
+	float in[4] = { 1, 2, 3, 4 }, out[4];
+	rig_run_floats(&rig, in, 4, out, 4);
+	assert_true(out[3] == 12);
+}
+
 static void lists_of_tensors_are_read_and_written(void **state)
 {
 	mk_arena(&mk, 64);
@@ -448,6 +693,24 @@ int main(void)
 		TEST(views_follow_what_they_view),
 		TEST(a_copy_is_elided),
 		TEST(a_copy_of_what_changes_is_not_elided),
+		TEST(a_part_is_elided),
+		TEST(a_part_that_is_less_aligned_is_not_elided),
+		TEST(a_part_of_what_changes_is_not_elided),
+		TEST(a_part_moves_away_from_another_tensor),
+		TEST(a_part_that_changes_is_not_elided),
+		TEST(a_part_that_is_an_output_is_not_elided),
+		TEST(a_part_of_state_is_not_elided),
+		TEST(a_part_from_a_number_that_varies_is_not_elided),
+		TEST(the_parts_of_a_split_are_elided),
+		TEST(an_elided_reshape_to_an_input_is_checked),
+		TEST(an_elided_reshape_to_what_changes_is_checked),
+		TEST(an_elided_split_by_an_input_is_checked),
+		TEST(an_elided_split_by_what_changes_is_checked),
+		TEST(an_elided_reshape_to_other_sizes_is_refused),
+		TEST(an_elided_split_into_other_sizes_is_refused),
+		TEST(an_elided_reshape_is_called_once),
+		TEST(an_elided_split_is_called_once),
+		TEST(a_tensor_that_dead_code_reads_first_does_not_overwrite_a_part),
 		TEST(lists_of_tensors_are_read_and_written),
 		TEST(dynamic_sizes_go_through),
 		TEST(a_tensor_is_not_resized_under_its_reader),

@@ -342,13 +342,13 @@ static bool is_worth_another(const struct et_kernel *kernel)
 static bool may_read_little(const char *name)
 {
 	static const char *const names[] = { "aten::_fft_c2r.out", "aten::diagonal_copy.out", "aten::gather.out",
-		"aten::index.Tensor_out", "aten::index_put_", "aten::resize.out", "aten::select_copy.int_out",
-		"aten::slice_copy.Tensor_out", "aten::sym_size.int", "aten::upsample_bilinear2d.vec_out",
-		"aten::upsample_nearest2d.vec_out", "cadence::_select_copy_nop.int_out",
-		"cadence::_slice_copy_nop.Tensor_out", "cadence::quantized_embedding_byte.out",
-		"cadence::quantized_w8a32_linear.out", "llama::update_cache.out",
-		"quantized_decomposed::embedding_byte.dtype_out", "quantized_decomposed::embedding_byte.out",
-		"quantized_decomposed::mixed_linear.out" };
+		"aten::index.Tensor_out", "aten::index_put_", "aten::narrow_copy.out", "aten::resize.out",
+		"aten::select_copy.int_out", "aten::slice_copy.Tensor_out", "aten::sym_size.int",
+		"aten::upsample_bilinear2d.vec_out", "aten::upsample_nearest2d.vec_out",
+		"cadence::_select_copy_nop.int_out", "cadence::_slice_copy_nop.Tensor_out",
+		"cadence::quantized_embedding_byte.out", "cadence::quantized_w8a32_linear.out",
+		"llama::update_cache.out", "quantized_decomposed::embedding_byte.dtype_out",
+		"quantized_decomposed::embedding_byte.out", "quantized_decomposed::mixed_linear.out" };
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (strcmp(names[i], name) == 0)
 			return true;
@@ -365,6 +365,37 @@ static void expect_stop(const struct et_kernel *kernel, struct et_evalue *const 
 		fail_msg("%s: a large call does not ask whether it must stop", kernel->name);
 	for (size_t n_before = 1; end == HOSTILE_STOPPED && n_before < 16; n_before *= 2)
 		end = hostile_call_stopped(kernel, args, n_before);
+}
+
+/* Compare the elements of the output @out with those of @self from *@first on; then go on to the next output. */
+static void compare_part(const struct kernel_case *test, const struct et_tensor *self, const struct et_evalue *out,
+	size_t *first)
+{
+	for (uint32_t i = 0; out->tag == ET_TAG_TENSOR_LIST && i < out->list->n; i++)
+		compare_part(test, self, out->list->values[i], first);
+	if (out->tag != ET_TAG_TENSOR)
+		return;
+	size_t n = et_tensor_numel(out->tensor), size = et_element_bytes(self);
+	if (*first > et_tensor_numel(self) || n > et_tensor_numel(self) - *first)
+		fail_msg("%s(%s): elements from %zu on are not in the input", test->kernel, test->args, *first);
+	if (self->type == out->tensor->type && n &&
+		memcmp(out->tensor->data, (const uint8_t *)self->data + *first * size, n * size) != 0)
+		fail_msg("%s(%s): the output is not a part of the input from %zu on", test->kernel, test->args, *first);
+	*first += n;
+}
+
+/* What find_part tells before a call is what the call copied. */
+static void check_part(const struct kernel_case *test, const struct et_kernel *kernel, struct et_evalue *const *args,
+	size_t n_args)
+{
+	const struct et_tensor *self = args[0]->tensor;
+	size_t first, n, at;
+	if (!et_dim_order_is_contiguous(self->dim_order, self->n_dims) || !kernel->find_part(args, &first, &n))
+		return;
+	at = first;
+	for (size_t i = n_args - strlen(strchr(kernel->signature, '>') + 1); i < n_args; i++)
+		compare_part(test, self, args[i], &at);
+	assert_int_equal(at - first, n);
 }
 
 static void check_case(const struct kernel_case *test, struct et_pool *pool, struct et_pool *scratch)
@@ -424,6 +455,8 @@ static void check_case(const struct kernel_case *test, struct et_pool *pool, str
 		if (args[i].is_written)
 			compare(test, &values[i], &wanted[i]);
 	}
+	if (kernel->find_part && !is_refused)
+		check_part(test, kernel, list, (size_t)n);
 	struct choices choices = { .random = 1 + (uint64_t)strlen(test->args) };
 	const char *more = getenv("HOSTILE_CALLS"); /* for long runs */
 	for (size_t i = 0, n_near = more ? strtoul(more, NULL, 10) : N_NEAR; i < n_near; i++)

@@ -62,7 +62,7 @@ static enum et_status run_cat(struct et_kernel_ctx *ctx, struct et_evalue *const
 	size_t at = 0;
 	for (uint32_t i = 0; i < args[0]->list->n; i++) {
 		const struct et_tensor *item = args[0]->list->values[i]->tensor;
-		memcpy(floats(args[1]) + at, item->data, et_tensor_n_bytes(item));
+		memmove(floats(args[1]) + at, item->data, et_tensor_n_bytes(item));
 		at += et_tensor_numel(item);
 	}
 	return ET_OK;
@@ -73,10 +73,58 @@ static enum et_status run_split(struct et_kernel_ctx *ctx, struct et_evalue *con
 	size_t at = 0;
 	for (uint32_t i = 0; i < args[1]->list->n; i++) {
 		struct et_tensor *item = args[1]->list->values[i]->tensor;
-		memcpy(item->data, floats(args[0]) + at, et_tensor_n_bytes(item));
+		memmove(item->data, floats(args[0]) + at, et_tensor_n_bytes(item));
 		at += et_tensor_numel(item);
 	}
 	return ET_OK;
+}
+
+uint32_t rig_n_checked;
+
+static enum et_status run_split_sizes(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct et_evalue *const pair[] = { args[0], args[2] };
+	size_t left = et_tensor_numel(args[0]->tensor), n = args[2]->list->n;
+	rig_n_checked++;
+	for (uint32_t i = 0; i < n && n == args[1]->list->n; i++) {
+		size_t size = et_tensor_numel(args[2]->list->values[i]->tensor);
+		if (size > left || args[1]->list->values[i]->i != (int64_t)size)
+			break;
+		left -= size;
+	}
+	return left ? et_fail(ctx->diag, ET_E_INVALID_ARGUMENT, "these are not the sizes") : run_split(ctx, pair);
+}
+
+static enum et_status run_reshape(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	int64_t n = 1;
+	rig_n_checked++;
+	for (uint32_t i = 0; i < args[1]->list->n; i++)
+		n *= args[1]->list->values[i]->i;
+	if (n != (int64_t)et_tensor_numel(args[0]->tensor))
+		return et_fail(ctx->diag, ET_E_INVALID_ARGUMENT, "these are not the sizes");
+	memmove(floats(args[2]), floats(args[0]), et_tensor_n_bytes(args[0]->tensor));
+	return ET_OK;
+}
+
+static bool find_split(struct et_evalue *const *args, size_t *ret_first, size_t *ret_n)
+{
+	*ret_first = 0;
+	*ret_n = (size_t)args[0]->tensor->sizes[0];
+	return true;
+}
+
+static enum et_status run_part(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	memmove(floats(args[2]), floats(args[0]) + args[1]->i, RIG_PART * sizeof(float));
+	return ET_OK;
+}
+
+static bool find_part(struct et_evalue *const *args, size_t *ret_first, size_t *ret_n)
+{
+	*ret_first = (size_t)args[1]->i;
+	*ret_n = RIG_PART;
+	return true;
 }
 
 static enum et_status run_add_scalar(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -151,10 +199,13 @@ static const struct et_kernel kernels[] = {
 	{ "test::fill", "S>T", run_fill, NULL },
 	{ "test::less", "TT>T", run_less, NULL },
 	{ "test::lt.Scalar", "SS>N", run_lt_scalar, NULL },
+	{ "test::part", "TI>T", run_part, NULL, .find_part = find_part },
+	{ "test::reshape", "TV>T", run_reshape, NULL, .only_copies = true },
 	{ "test::scratch", "T>T", run_scratch, NULL },
 	{ "test::series", "T>T", run_scratch, NULL, .element_steps = RIG_SERIES_STEPS },
 	{ "test::shrink", "TI>T", run_shrink, NULL },
-	{ "test::split", "T>L", run_split, NULL },
+	{ "test::split", "T>L", run_split, NULL, .find_part = find_split },
+	{ "test::split_sizes", "TV>L", run_split_sizes, NULL, .find_part = find_split },
 	{ "test::sum_ints", "V>N", run_sum_ints, NULL },
 	{ "test::view", "T>*T", run_view, NULL },
 };

@@ -9,6 +9,10 @@
  *     view "T>*T"       a view
  *     cat "L>T"         all items in a row, 1-dimensional
  *     split "T>L"       each item takes as many as it holds
+ *     part "TI>T"       RIG_PART elements, from that one on
+ *     clone "T>T"       a copy
+ *     reshape "TV>T"    the same, refuses sizes whose product is another; split_sizes "TV>L": split, refuses sizes
+ *                       that are not the items'. Both count in rig_n_checked
  *     add.Scalar "SS>N", lt.Scalar "SS>N"   numbers
  *     fill "S>T"        every element that number; the size stays
  *     shrink "TI>T"     the first so many elements
@@ -30,6 +34,11 @@ extern const struct et_kernel_table rig_kernels;
 
 /* Of "test::series", which else is "test::scratch". */
 enum { RIG_SERIES_STEPS = 1000 * 1000 * 1000 };
+
+enum { RIG_PART = 4 };
+
+/* Calls of "test::reshape" and "test::split_sizes". */
+extern uint32_t rig_n_checked;
 
 struct method_rig {
 	struct counting_alloc counting;

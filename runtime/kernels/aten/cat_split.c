@@ -465,6 +465,27 @@ static enum et_status run_tril(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	return ET_OK;
 }
 
+/* All of the tensor, along the dimension that argument @dim names. */
+static bool find_all(struct et_evalue *const *args, size_t dim, size_t *ret_first, size_t *ret_n)
+{
+	size_t size, inner;
+	if (!et_find_inner(args[0]->tensor, args[dim]->i, &size, &inner))
+		return false;
+	*ret_first = 0;
+	*ret_n = size * inner;
+	return true;
+}
+
+static bool find_split(struct et_evalue *const *args, size_t *ret_first, size_t *ret_n)
+{
+	return find_all(args, 2, ret_first, ret_n);
+}
+
+static bool find_unbound(struct et_evalue *const *args, size_t *ret_first, size_t *ret_n)
+{
+	return find_all(args, 1, ret_first, ret_n);
+}
+
 static const struct et_kernel rows[] = {
 	{ "aten::as_strided_scatter.out", "TTVVi>T", run_as_strided_scatter },
 	{ "aten::cat.out", "LI>T", run_cat, .is_orderless = true },
@@ -472,11 +493,11 @@ static const struct et_kernel rows[] = {
 	{ "aten::diagonal_scatter.out", "TTIII>T", run_diagonal_scatter },
 	{ "aten::select_scatter.out", "TTII>T", run_select_scatter },
 	{ "aten::slice_scatter.out", "TTIiiI>T", run_slice_scatter },
-	{ "aten::split_copy.Tensor_out", "TII>L", run_split, .is_orderless = true },
-	{ "aten::split_with_sizes_copy.out", "TVI>L", run_split_sizes, .is_orderless = true },
+	{ "aten::split_copy.Tensor_out", "TII>L", run_split, .is_orderless = true, .find_part = find_split },
+	{ "aten::split_with_sizes_copy.out", "TVI>L", run_split_sizes, .is_orderless = true, .find_part = find_split },
 	{ "aten::stack.out", "LI>T", run_stack },
 	{ "aten::tril.out", "TI>T", run_tril },
-	{ "aten::unbind_copy.int_out", "TI>L", run_unbind },
+	{ "aten::unbind_copy.int_out", "TI>L", run_unbind, .find_part = find_unbound },
 };
 
 ET_KERNEL_TABLE(cat_split);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
 
 static void shape(void **state)
@@ -320,6 +321,57 @@ static void pieces(void **state)
 	}
 }
 
+/* Copies of elements that follow each other; check_kernel_cases compares with what find_part tells. */
+static void parts(void **state)
+{
+	static const struct {
+		struct kernel_case test;
+		int32_t sizes[3];   /* of the first argument, which has 3 dimensions */
+		int64_t numbers[4]; /* the other arguments; NO: None or a list */
+		int first;          /* -1: they do not follow each other */
+	} cases[] = {
+#define NO INT64_MIN
+		{ { "aten::slice_copy.Tensor_out", "i8[4,1,2]{1,2,3,4,5,6,7,8} 0 1 3 1", "i8[2,1,2]{3,4,5,6}" },
+			{ 4, 1, 2 }, { 0, 1, 3, 1 }, 2 },
+		{ { "aten::slice_copy.Tensor_out", "i8[1,4,2]{1,2,3,4,5,6,7,8} -2 -1 - 1", "i8[1,1,2]{7,8}" },
+			{ 1, 4, 2 }, { -2, -1, NO, 1 }, 6 },
+		{ { "aten::slice_copy.Tensor_out", "i8[4,1,2]{1,2,3,4,5,6,7,8} 0 - 9 2", "i8[2,1,2]{1,2,5,6}" },
+			{ 4, 1, 2 }, { 0, NO, 9, 2 }, -1 },
+		{ { "aten::slice_copy.Tensor_out", "i8[2,1,2]{1,2,3,4} 2 0 1 1", "i8[2,1,1]{1,3}" }, { 2, 1, 2 },
+			{ 2, 0, 1, 1 }, -1 },
+		{ { "aten::narrow_copy.out", "i8[1,1,4]{1,2,3,4} 2 -3 2", "i8[1,1,2]{2,3}" }, { 1, 1, 4 },
+			{ 2, -3, 2, NO }, 1 },
+		{ { "aten::select_copy.int_out", "i8[3,2,1]{1,2,3,4,5,6} 0 -1", "i8[2,1]{5,6}" }, { 3, 2, 1 },
+			{ 0, -1, NO, NO }, 4 },
+		{ { "aten::select_copy.int_out", "i8[3,1,1]{1,2,3} 0 3", "! index 3 of 3 ! i8[1,1]{0}" }, { 3, 1, 1 },
+			{ 0, 3, NO, NO }, -1 },
+		{ { "aten::split_copy.Tensor_out", "i8[1,3,1]{1,2,3} 2 1", "(i8[1,2,1]{1,2};i8[1,1,1]{3})" },
+			{ 1, 3, 1 }, { 2, 1, NO, NO }, 0 },
+		{ { "aten::split_with_sizes_copy.out", "i8[2,1,2]{1,2,3,4} (1,1) 2",
+			  "(i8[2,1,1]{1,3};i8[2,1,1]{2,4})" },
+			{ 2, 1, 2 }, { NO, 2, NO, NO }, -1 },
+		{ { "aten::unbind_copy.int_out", "i8[2,1,2]{1,2,3,4} -3", "(i8[1,2]{1,2};i8[1,2]{3,4})" }, { 2, 1, 2 },
+			{ -3, NO, NO, NO }, 0 },
+		{ { "aten::unbind_copy.int_out", "i8[1,1,1]{1} 3", "! dimension 3 ! (i8[1,1]{0})" }, { 1, 1, 1 },
+			{ 3, NO, NO, NO }, -1 },
+	};
+	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
+		int32_t sizes[3];
+		memcpy(sizes, cases[i].sizes, sizeof(sizes));
+		struct et_tensor self = { .sizes = sizes, .type = ET_INT8, .n_dims = 3 };
+		struct et_evalue values[5] = { { .tag = ET_TAG_TENSOR, .tensor = &self } }, *args[5] = { &values[0] };
+		for (size_t k = 0; k < 4; k++) {
+			values[k + 1] = (struct et_evalue){ .tag = ET_TAG_INT, .i = cases[i].numbers[k] };
+			values[k + 1].tag = cases[i].numbers[k] == NO ? ET_TAG_NONE : ET_TAG_INT;
+			args[k + 1] = &values[k + 1];
+		}
+		size_t first, n;
+		bool follows = find_kernel(cases[i].test.kernel)->find_part(args, &first, &n);
+		assert_int_equal(follows ? (int)first : -1, cases[i].first);
+		check_kernel_cases(&cases[i].test, 1);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -331,6 +383,7 @@ int main(void)
 		cmocka_unit_test(a_step_that_skips_elements),
 		cmocka_unit_test(repeat),
 		cmocka_unit_test(pieces),
+		cmocka_unit_test(parts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,6 +62,32 @@ static enum et_status run_flip(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	return et_copy_view_to_output(ctx, &view, args[2]->tensor);
 }
 
+bool et_find_inner(const struct et_tensor *self, int64_t dim, size_t *ret_size, size_t *ret_inner)
+{
+	size_t d = (size_t)(dim < 0 ? dim + self->n_dims : dim), inner = 1;
+	if (dim < -(int64_t)self->n_dims || d >= self->n_dims)
+		return false;
+	for (size_t i = 0; i < d; i++)
+		if (self->sizes[i] != 1)
+			return false;
+	for (size_t i = d + 1; i < self->n_dims; i++)
+		inner *= (size_t)self->sizes[i];
+	*ret_size = (size_t)self->sizes[d];
+	*ret_inner = inner;
+	return true;
+}
+
+/* The range [from, to) that @start and @end mean in a dimension of @size elements. */
+static void find_range(const struct et_evalue *start, const struct et_evalue *end, int64_t size, int64_t *ret_from,
+	int64_t *ret_to)
+{
+	int64_t from = et_is_none(start) ? 0 : start->i, to = et_is_none(end) ? size : end->i;
+	from = from < 0 ? from + size : from;
+	to = to < 0 ? to + size : to;
+	*ret_from = from < 0 ? 0 : from > size ? size : from;
+	*ret_to = to < *ret_from ? *ret_from : to > size ? size : to;
+}
+
 enum et_status et_slice_view(struct et_kernel_ctx *ctx, struct et_view *view, int64_t dim,
 	const struct et_evalue *start, const struct et_evalue *end, int64_t step)
 {
@@ -69,12 +95,8 @@ enum et_status et_slice_view(struct et_kernel_ctx *ctx, struct et_view *view, in
 	ET_REQUIRE(ctx, view->n_dims > 0, "the tensor has no dimensions");
 	ET_TRY(et_get_dim(ctx, dim, view->n_dims, &d));
 	ET_REQUIRE(ctx, step > 0, "step %lld", (long long)step);
-	int64_t size = view->sizes[d];
-	int64_t from = et_is_none(start) ? 0 : start->i, to = et_is_none(end) ? size : end->i;
-	from = from < 0 ? from + size : from;
-	to = to < 0 ? to + size : to;
-	from = from < 0 ? 0 : from > size ? size : from;
-	to = to < from ? from : to > size ? size : to;
+	int64_t from, to;
+	find_range(start, end, view->sizes[d], &from, &to);
 	et_view_slice(view, d, from, step, (to - from) / step + ((to - from) % step != 0));
 	return ET_OK;
 }
@@ -85,6 +107,18 @@ static enum et_status run_slice(struct et_kernel_ctx *ctx, struct et_evalue *con
 	et_view_of(&view, args[0]->tensor);
 	ET_TRY(et_slice_view(ctx, &view, args[1]->i, args[2], args[3], args[4]->i));
 	return et_copy_view_to_output(ctx, &view, args[5]->tensor);
+}
+
+static bool find_slice(struct et_evalue *const *args, size_t *ret_first, size_t *ret_n)
+{
+	size_t size, inner;
+	int64_t from, to;
+	if (!et_find_inner(args[0]->tensor, args[1]->i, &size, &inner) || args[4]->i != 1)
+		return false;
+	find_range(args[2], args[3], (int64_t)size, &from, &to);
+	*ret_first = (size_t)from * inner;
+	*ret_n = (size_t)(to - from) * inner;
+	return true;
 }
 
 static enum et_status run_narrow(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -102,6 +136,31 @@ static enum et_status run_narrow(struct et_kernel_ctx *ctx, struct et_evalue *co
 		(long long)size);
 	et_view_slice(&view, dim, start, 1, n);
 	return et_copy_view_to_output(ctx, &view, args[4]->tensor);
+}
+
+static bool find_narrow(struct et_evalue *const *args, size_t *ret_first, size_t *ret_n)
+{
+	size_t size, inner;
+	int64_t start = args[2]->i, n = args[3]->i;
+	if (!et_find_inner(args[0]->tensor, args[1]->i, &size, &inner))
+		return false;
+	start = start < 0 ? start + (int64_t)size : start;
+	if (start < 0 || start > (int64_t)size || n < 0 || n > (int64_t)size - start)
+		return false;
+	*ret_first = (size_t)start * inner;
+	*ret_n = (size_t)n * inner;
+	return true;
+}
+
+static bool find_select(struct et_evalue *const *args, size_t *ret_first, size_t *ret_n)
+{
+	size_t size;
+	int64_t index = args[2]->i;
+	if (!et_find_inner(args[0]->tensor, args[1]->i, &size, ret_n))
+		return false;
+	index = index < 0 ? index + (int64_t)size : index;
+	*ret_first = (size_t)index * *ret_n;
+	return index >= 0 && index < (int64_t)size;
 }
 
 enum et_status et_select_view(struct et_kernel_ctx *ctx, struct et_view *view, int64_t dim, int64_t index)
@@ -480,15 +539,15 @@ static const struct et_kernel rows[] = {
 	{ "aten::diagonal_copy.out", "TIII>T", run_diagonal },
 	{ "aten::expand_copy.out", "TVB>T", run_expand, .only_copies = true },
 	{ "aten::flip.out", "TV>T", run_flip },
-	{ "aten::narrow_copy.out", "TIII>T", run_narrow },
+	{ "aten::narrow_copy.out", "TIII>T", run_narrow, .find_part = find_narrow },
 	{ "aten::permute_copy.out", "TV>T", run_permute },
 	{ "aten::pixel_shuffle.out", "TI>T", run_pixel_shuffle },
 	{ "aten::pixel_unshuffle.out", "TI>T", run_pixel_unshuffle },
 	{ "aten::repeat.out", "TV>T", run_repeat },
 	{ "aten::resize.out", "TVi>T", run_resize_copy },
 	{ "aten::roll.out", "TVV>T", run_roll },
-	{ "aten::select_copy.int_out", "TII>T", run_select },
-	{ "aten::slice_copy.Tensor_out", "TIiiI>T", run_slice },
+	{ "aten::select_copy.int_out", "TII>T", run_select, .find_part = find_select },
+	{ "aten::slice_copy.Tensor_out", "TIiiI>T", run_slice, .find_part = find_slice },
 	{ "aten::squeeze_copy.dim_out", "TI>T", run_squeeze_dim, .only_copies = true },
 	{ "aten::squeeze_copy.dims_out", "TV>T", run_squeeze_dims, .only_copies = true },
 	{ "aten::squeeze_copy.out", "T>T", run_squeeze, .only_copies = true },

@@ -10,6 +10,9 @@
 enum et_status et_slice_view(struct et_kernel_ctx *ctx, struct et_view *view, int64_t dim,
 	const struct et_evalue *start, const struct et_evalue *end, int64_t step);
 enum et_status et_select_view(struct et_kernel_ctx *ctx, struct et_view *view, int64_t dim, int64_t index);
+/* Whether what @self has at one index of @dim follows each other if @self is row-major. *@ret_size: that of @dim;
+ * *@ret_inner: the number of elements at one index. False, too, if there is no such dimension. */
+bool et_find_inner(const struct et_tensor *self, int64_t dim, size_t *ret_size, size_t *ret_inner);
 /* The diagonal becomes the last dimension. */
 enum et_status et_diagonal_view(struct et_kernel_ctx *ctx, struct et_view *view, int64_t offset, int64_t dim1,
 	int64_t dim2);
