@@ -223,7 +223,7 @@ struct part {
 	bool is_constant; /* no input of the program is an argument or in a list */
 };
 
-/* What instructions change has a check before the call (lifetime.c). */
+/* Values that instructions change need no look here: the call has a check for them (lifetime.c). */
 static void find_variable(void *arg, uint32_t value_index, unsigned access)
 {
 	struct part *part = arg;

@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 enum { MAX_REGIONS = 256, MAX_OF_CLIENT = 64 };
-/* Of all regions together: they take address space, and a hole that is read takes memory. */
+/* Limits on the bytes of regions: each takes address space, and a hole that is read takes memory. */
 static const uint64_t max_bytes = UINT64_C(16) << 30, max_bytes_of_client = UINT64_C(4) << 30;
 
 static struct region {
@@ -272,7 +272,7 @@ static bool is_there(const struct region *region, const struct http_place *place
 	       et_in_range(region->offset + place->offset, n_bytes, (uint64_t)file.st_size);
 }
 
-/* Where the place is mapped; its file is large enough now. NULL: a sentence is in @error. */
+/* Find the place in the mapping; its file is large enough now. NULL: a sentence is in @error. */
 static char *find_place(struct region *region, const struct http_place *place, size_t n_bytes, char *error,
 	size_t error_size)
 {

@@ -488,7 +488,7 @@ void inf_answer_status(struct inf_session *s, uint64_t id)
 	et_pool_deinit(&pool);
 }
 
-/* What a client asks for, of what it may see: the statistics of a version, or of a program that a client brought. */
+/* The statistics that a client asks for and may see: of versions, and of programs that clients brought. */
 struct stats_list {
 	const struct asker *asker;
 	const char *model, *version; /* "": any */

@@ -140,7 +140,7 @@ void inf_repository_scan(struct inf_repository *repository, inf_scan_fn done, vo
 
 /* All models that are not UNLOADED, also failed ones: a list of struct inf_model by `node`. */
 const struct et_list_node *inf_repository_models(const struct inf_repository *repository);
-/* What was counted of unloaded models of the folder: a list of struct inf_run_totals by `node`. */
+/* Run totals of unloaded models of the folder: a list of struct inf_run_totals by `node`. */
 const struct et_list_node *inf_repository_totals(const struct inf_repository *repository);
 /* A model that clients can use without a load; NULL: there is none. @version and @method may be "". */
 struct inf_model *inf_repository_find_ready(struct inf_repository *repository, const char *model, const char *version,

@@ -24,7 +24,7 @@ struct inf_run_stats {
 	_Atomic(uint32_t) n_quick; /* runs shorter than waking a worker; a slow run halves it, a long one quarters it */
 };
 
-/* What of it can be summed, as plain numbers. */
+/* The members of struct inf_run_stats that can be summed, as plain numbers. */
 struct inf_run_counts {
 	uint64_t n_success, success_ns, n_fail, fail_ns, queue_ns, run_ns, n_runs, copied_bytes;
 	uint64_t last_ms; /* the latest */

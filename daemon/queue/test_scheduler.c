@@ -401,7 +401,7 @@ static bool is_smaller(const struct inf_heap_node *a, const struct inf_heap_node
 	return ET_CONTAINER_OF(a, struct number, node)->value < ET_CONTAINER_OF(b, struct number, node)->value;
 }
 
-/* With a worker kept for higher classes, one of the four takes is still the oldest item's, whatever its class. */
+/* One of four takes is the oldest item's, whatever its class, where a worker is kept for higher classes, too. */
 static void test_kept_and_age(void **state)
 {
 	const struct inf_sched_options options = { 3, false, AGE, true };

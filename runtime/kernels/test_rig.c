@@ -384,7 +384,7 @@ static void compare_part(const struct kernel_case *test, const struct et_tensor 
 	*first += n;
 }
 
-/* What find_part tells before a call is what the call copied. */
+/* Compare the part that find_part tells with what the call copied. */
 static void check_part(const struct kernel_case *test, const struct et_kernel *kernel, struct et_evalue *const *args,
 	size_t n_args)
 {

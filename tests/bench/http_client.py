@@ -82,7 +82,7 @@ def crowd(bench, setup, port, connections, seconds, model="net", core=None):
 
 
 def place(port, count, n_bytes):
-    """In both cases the client writes the input anew, as an application does: behind the head of its request, or into the file."""
+    """The client writes the input anew in both cases, as an application does: behind the head of its request, or into the file."""
     shape, data = [n_bytes // 4], os.urandom(n_bytes)
 
     def p50(client, to):

@@ -13,7 +13,7 @@ path = {plugin}
 platforms = Portable Computing Language
 devices = cpu
 """
-# In the daemon; and in a process of its own, as installed, which may start the linker that PoCL's compiler needs.
+# The plug-in in the daemon; and, as installed, in its own process, which may start the linker that PoCL's compiler needs.
 THREAD = CONFIG + "isolation = thread\n"
 PROCESS = CONFIG + "host = {host}\nbuild_tools = yes\nload_timeout = 5m\n"
 SLICE_MS = 5  # the bar's

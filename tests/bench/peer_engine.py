@@ -113,7 +113,7 @@ def openvino(folder, kind, threads):
 
 
 def convert(folder):
-    """By pnnx, which leaves operators that ncnn lacks under their own names; then ncnn does not load the network."""
+    """pnnx leaves operators that ncnn lacks under their own names; then ncnn does not load the network."""
     place = folder / "ncnn"
     place.mkdir(exist_ok=True)
     types = {"float32": "f32", "int64": "i64"}

@@ -316,7 +316,7 @@ class TryIt(Chromium):
         self.keep("page-try")
 
     def test_order_of_a_tensor(self):
-        """Each layout and order of channels, from an image of two colours."""
+        """Each layout and order of channels, from an image of two different pixels."""
         made = self.page.evaluate("""(() => {
             const pixels = new Uint8ClampedArray([255, 128, 0, 255, 0, 64, 255, 255]), found = {};
             for (const [layout, shape] of [['NCHW', [1, 3, 1, 2]], ['NHWC', [1, 1, 2, 3]], ['CHW', [3, 1, 2]], ['HWC', [1, 2, 3]]])

@@ -37,7 +37,7 @@ class Wheel(daemon.Case):
 
     @staticmethod
     def run_program(*argv):
-        """Its output. It does not see the package that was built for the tests."""
+        """The program's output. The package that was built for the tests is hidden from it."""
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
         r = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=400,
                            env=environment)
