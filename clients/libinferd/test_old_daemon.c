@@ -261,6 +261,9 @@ static void the_library_of_now_is_served(void **state)
 	pthread_join(played.thread, NULL);
 	assert_int_equal(played.n_unknown, 0);
 	assert_true(played.hears_ends && played.oldest == INF_PROTOCOL_OLDEST && played.newest == INF_PROTOCOL);
+	/* all that libinferd can say was said; it cancels only what is in flight */
+	for (size_t i = 0; i < played.n_lines; i++)
+		assert_true(played.lines[i].is_played || played.lines[i].kind == INF_REQUEST_CANCEL);
 }
 
 int main(void)
