@@ -392,8 +392,7 @@ void inf_pool_stats(struct inf_pool *pool, struct inf_pool_stats *ret_stats)
 {
 	pthread_mutex_lock(&pool->lock);
 	*ret_stats = (struct inf_pool_stats){ pool->sched.n_running, pool->sched.n_waiting + pool->sched.n_blocked,
-		inf_pool_n_spares_used(pool), pool->sched.options.keeps_one && pool->sched.options.n_workers > 1,
-		pool->busy_ns, pool->n_completed };
+		inf_pool_n_spares_used(pool), pool->sched.options.keeps_one, pool->busy_ns, pool->n_completed };
 	pthread_mutex_unlock(&pool->lock);
 }
 

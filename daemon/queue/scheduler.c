@@ -73,6 +73,7 @@ void inf_sched_init(struct inf_sched *sched, const struct inf_sched_options *opt
 {
 	memset(sched, 0, sizeof(*sched));
 	sched->options = *options;
+	sched->options.keeps_one = options->keeps_one && options->n_workers > 1;
 	for (size_t i = 0; i < INF_N_CLASSES; i++)
 		et_list_init(&sched->classes[i]);
 	et_list_init(&sched->ages);
@@ -358,7 +359,7 @@ static uint32_t n_classes_with_room(const struct inf_sched *sched)
 	uint32_t n = 1, n_running = sched->n_running_of[0] + sched->n_running_of[1];
 	if (sched->n_running >= n_workers)
 		return 0;
-	if (!options->keeps_one || options->n_workers < 2)
+	if (!options->keeps_one)
 		return INF_N_CLASSES;
 	while (n < INF_N_CLASSES && n_running < n_workers - 1)
 		if (++n < INF_N_CLASSES)

@@ -104,10 +104,10 @@ struct inf_sched_options {
 	uint32_t n_workers;
 	bool has_all_cores; /* one worker can also run a request on all cores */
 	uint64_t age_ns;    /* see inf_sched_take */
-	/* The last worker is kept for an item of a higher class than those that run: the items of a class and of those
-	 * above it have all workers but one at most. Nothing is above the highest class, so that has all workers; and
-	 * an item takes any free worker in the turn that its age gives it. For a device that lets a run of a higher
-	 * class go first. */
+	/* The last worker, of two or more, is kept for an item of a higher class than those that run: the items of a
+	 * class and of those above it have all workers but one at most. Nothing is above the highest class, so that has
+	 * all workers; and an item takes any free worker in the turn that its age gives it. For a device that lets a
+	 * run of a higher class go first. */
 	bool keeps_one;
 };
 
