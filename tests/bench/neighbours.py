@@ -18,12 +18,10 @@ other programs are compared with the first two bars only. Whoever needs figures 
 """
 import argparse
 import contextlib
-import ctypes
 import json
 import os
 import pathlib
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -40,12 +38,7 @@ LOOPS = {
     "compute": "while True: pass",
     "memory": "a = bytearray(64 << 20); b = bytearray(64 << 20)\nwhile True: b[:] = a",
 }
-PR_SET_PDEATHSIG = 1
 MAX_SECONDS = 3600  # of one measurement of ONNX Runtime
-
-
-def die_with_parent():
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @contextlib.contextmanager
@@ -54,9 +47,10 @@ def busy_loops(kind, n):
     processes = []
     try:
         for _ in range(n):
+            # setpriv rather than preexec_fn: Python loses a KeyboardInterrupt that arrives while it forks for that.
             processes.append(subprocess.Popen(
-                [sys.executable, "-c", f"import sys; sys.stdout.write('.'); sys.stdout.flush()\n{LOOPS[kind]}"],
-                stdout=subprocess.PIPE, preexec_fn=die_with_parent))
+                ["setpriv", "--pdeathsig", "KILL", sys.executable, "-c",
+                 f"import sys; sys.stdout.write('.'); sys.stdout.flush()\n{LOOPS[kind]}"], stdout=subprocess.PIPE))
         for process in processes:
             process.stdout.read(1)
         yield
