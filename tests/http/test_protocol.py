@@ -4,6 +4,8 @@
 
     test_protocol.py INFERD INFERD-HTTP INFERCTL
 """
+import http.client
+import json
 import os
 import socket
 import threading
@@ -217,6 +219,65 @@ class Allowed(gateway.Case):
             type(self).daemon = self.start_daemon()
         answer = self.json("POST", "/v2/models/add_one/infer", request, connection=c)
         self.assertEqual(answer["outputs"][0]["data"], [2, 3])
+
+
+class End(gateway.Case):
+    """SIGTERM. Each test ends its gateway; the next one has a new one."""
+
+    models = {"add_one": gateway.PROGRAMS["add_one"]}
+    request = {"inputs": [gateway.json_input("input_0", [2], [1, 2])]}
+
+    def setUp(self):
+        self.c = gateway.UnixConnection(self.path)
+        self.addCleanup(self.c.close)
+        self.json("POST", "/v2/models/add_one/infer", self.request, connection=self.c)
+
+    def begin(self):
+        """Send an inference to the daemon, which is paused. Another connection of the gateway."""
+        self.c.request("POST", "/v2/models/add_one/infer", json.dumps(self.request))
+        other = gateway.UnixConnection(self.path)
+        self.addCleanup(other.close)
+        for _ in range(2):  # the gateway has one thread: it has read the request when the second one is answered
+            self.json("GET", "/v2/health/live", connection=other)
+        return other
+
+    def ended(self):
+        """The gateway has ended, without an error."""
+        try:
+            self.assertEqual(self.gateway.process.wait(60), 0, self.gateway.text())
+        finally:
+            self.gateway.log.close()
+            type(self).gateway = self.start_gateway()
+
+    def test_a_request_in_flight_is_answered(self):
+        with gateway.Paused(self.daemon.process.pid):
+            other = self.begin()
+            self.gateway.process.terminate()
+            while self.ask("GET", "/v2/health/live", connection=other)[1]["Connection"] != "close":
+                pass  # until the signal has arrived
+        r = self.c.getresponse()
+        self.assertEqual((r.status, r.headers["Connection"]), (200, "close"))
+        self.assertEqual(json.loads(r.read())["outputs"][0]["data"], [2, 3])
+        self.ended()
+
+    def test_a_request_that_takes_too_long(self):
+        with gateway.Paused(self.daemon.process.pid):
+            self.begin()
+            self.gateway.process.terminate()
+            with self.assertRaises((http.client.RemoteDisconnected, ConnectionResetError)):
+                self.c.getresponse()
+            self.ended()
+
+    def test_a_request_that_begins_at_the_end(self):
+        """The headers are a bit larger than what one call receives, so the last call of all completes them."""
+        headers = {"X-Long": "x" * 49300}
+        self.assertEqual(self.ask("GET", "/v2/health/ready", headers=headers, connection=self.c)[0], 200)
+        with gateway.Paused(self.gateway.process.pid):
+            self.gateway.process.terminate()
+            self.c.request("GET", "/v2/health/ready", headers=headers)
+        with self.assertRaises((http.client.RemoteDisconnected, ConnectionResetError)):
+            self.c.getresponse()
+        self.ended()
 
 
 class Little(gateway.Case):
