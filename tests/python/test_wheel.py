@@ -4,9 +4,10 @@
 
     test_wheel.py INFERD
 
-$INFERD_CLIENTS is the environment with meson-python that `tools/test --with clients` installs; without it the test is
+$INFERD_CLIENTS is the environment with meson-python and abi3audit that `tools/test --with clients` installs; without it the test is
 skipped.
 """
+import json
 import os
 import pathlib
 import subprocess
@@ -46,13 +47,24 @@ class Wheel(daemon.Case):
         return r.stdout
 
     def test_what_is_in_it(self):
-        self.assertRegex(self.wheel.name, rf"^inferd-[\d.]+-cp3{sys.version_info.minor}-abi3-linux_\w+\.whl$")
+        self.assertRegex(self.wheel.name, r"^inferd-[\d.]+-cp311-abi3-linux_\w+\.whl$")
         with zipfile.ZipFile(self.wheel) as z:
             names = {n for n in z.namelist() if ".dist-info/" not in n}
-            metadata, = (z.read(n).decode() for n in z.namelist() if n.endswith(".dist-info/METADATA"))
+            metadata, tags = (z.read(n).decode() for name in ("METADATA", "WHEEL") for n in z.namelist()
+                              if n.endswith(".dist-info/" + name))
         self.assertEqual(names, {"inferd/" + n for n in ("__init__.py", "_inferd.abi3.so", "_inferd.pyi", "py.typed")})
         self.assertIn("\nRequires-Python: >=3.11\n", metadata)
         self.assertNotIn("Requires-Dist", metadata)
+        self.assertEqual(tags.count("\nTag: "), 1)
+        self.assertIn("\nTag: cp311-abi3-linux_", tags)
+
+    def test_symbols(self):
+        """The extension uses nothing outside the stable ABI of the tag's Python."""
+        report = self.folder / "report"
+        self.run_program(f"{CLIENTS}/bin/abi3audit", "--strict", "--report", "--output", report, self.wheel)
+        found, = json.loads(report.read_text())["specs"].values()
+        result, = (o["result"] for o in found["wheel"])
+        self.assertEqual((result["is_abi3"], result["is_abi3_baseline_compatible"], result["baseline"]), (True, True, "3.11"))
 
     def test_bare_environment(self):
         bare = self.folder / "bare"
