@@ -71,6 +71,14 @@ static const struct example examples[] = {
 		"%2: f32[3, 1, 3, 3] = constant {?}\n%3: f32[1, 3, 8, 21] = aten.convolution.default(%1, %2, none, [2, 2], "
 		"[0, 0], [1, 1], false, [0, 0], 3)\nreturn %3\n",
 		{ "f32[1, 3, 17, 43]", "f32[1, 3, 8, 21]" } },
+	{ "each channel alone, three wide rows", 1,
+		"%0: f32[1, 2, 3, 40] = input\n%1: f32[2, 1, 3, 3] = constant {?}\n%2: f32[1, 2, 3, 40] = "
+		"aten.convolution.default(%0, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 2)\nreturn %2\n",
+		{ "f32[1, 2, 3, 40]", "f32[1, 2, 3, 40]" } },
+	{ "each channel alone, dilated, two images", 1,
+		"%0: f32[2, 3, 11, 50] = input\n%1: f32[3, 1, 3, 3] = constant {?}\n%2: f32[2, 3, 11, 50] = "
+		"aten.convolution.default(%0, %1, none, [1, 1], [2, 2], [2, 2], false, [0, 0], 3)\nreturn %2\n",
+		{ "f32[2, 3, 11, 50]", "f32[2, 3, 11, 50]" } },
 	{ "transposed, with limits", 1,
 		"%0: f32[1, 2, 3, 3] = input\n%1: f32[2, 3, 2, 2] = constant {?}\n%2: f32[3] = constant {?}\n"
 		"%3: f32[1, 3, 6, 6] = et_vk.conv_with_clamp.default(%0, %1, %2, [2, 2], [0, 0], [1, 1], true, [0, 0], 1, "

@@ -3,6 +3,10 @@
  * a row of the result, for ROWS rows. Weights are w_channel apart from channel to channel, and w_tap within the window.
  * IS_INT8: sums of whole numbers in floats, exact up to 512 weights.
  * sizes, window and n_x: as in convolution_tile.cl. */
+/* Rows that are computed side by side: each sum waits for its product before. ROWS is a multiple. */
+#define LINES        4
+#define EACH_LINE(X) X(0) X(1) X(2) X(3)
+
 __kernel LOCAL void depthwise(uint n, uint8 sizes, int8 window, long n_x, uint n_segments, uint n_blocks, uint w_channel, uint w_tap,
 	int has_bias, __global uchar *o, ulong o_at, int o_type, CONST_TENSOR(T_A, x), CONST_TENSOR(T_W, w),
 	CONST_TENSOR(T_C, bias)
@@ -29,44 +33,54 @@ __kernel LOCAL void depthwise(uint n, uint8 sizes, int8 window, long n_x, uint n
 #endif
 	x += x_at;
 	w += w_at + (ulong)channel * w_channel;
-	for (; oy < end; oy++) {
-		VEC v = (VEC)(0.0f);
+	for (; oy < end; oy += LINES) {
+		if (oy + LINES > o_height && o_height >= LINES)
+			oy = o_height - LINES; /* as for columns */
+#define ZERO(t) VEC v##t = (VEC)(0.0f);
+		EACH_LINE(ZERO)
 		for (int ky = 0; ky < k_height; ky++) {
 			int y = oy * window.s0 - window.s2 + ky * window.s4;
-			if (y < 0 || y >= height)
-				continue;
-			long at = first + (long)y * width + x0;
-			if (window.s1 == 1 && at >= 0 && at + span <= n_x) { /* all that is loaded is there */
+			long apart = (long)window.s0 * width, at = first + (long)y * width + x0;
+			__global const TYPE(T_W) *taps = w + (ulong)(ky * k_width) * w_tap;
+			if (window.s1 == 1 && y >= 0 && y + (LINES - 1) * window.s0 < height && at >= 0 &&
+				at + (LINES - 1) * apart + span <= n_x) { /* all that is loaded is there */
 				__global const TYPE(T_A) *row = x + at;
-				__global const TYPE(T_W) *taps = w + (ulong)(ky * k_width) * w_tap;
-				if (is_inside) {
-					for (int kx = 0; kx < k_width; kx++, row += window.s5, taps += w_tap)
-						v += LOAD(T_W, taps, 0) * (VLOAD_AS(T_A, row) - zero);
-				} else {
-					IVEC place = x0 + LANES;
-					for (int kx = 0; kx < k_width; kx++, row += window.s5, taps += w_tap, place += window.s5)
-						v += place >= 0 && place < width
-							? LOAD(T_W, taps, 0) * (VLOAD_AS(T_A, row) - zero)
-							: (VEC)(0.0f);
+				IVEC place = x0 + LANES;
+				for (int kx = 0; kx < k_width; kx++, row += window.s5, taps += w_tap, place += window.s5) {
+					VEC tap = (VEC)(LOAD(T_W, taps, 0));
+#define ADD(t)        v##t += tap * (VLOAD_AS(T_A, row + t * apart) - zero);
+#define ADD_INSIDE(t) v##t += tap * (place >= 0 && place < width ? VLOAD_AS(T_A, row + t * apart) - zero : (VEC)(0.0f));
+					if (is_inside) {
+						EACH_LINE(ADD)
+					} else {
+						EACH_LINE(ADD_INSIDE)
+					}
 				}
 				continue;
 			}
-			for (int kx = 0; kx < k_width; kx++) {
+			for (int kx = 0; kx < k_width; kx++, taps += w_tap) {
 				int px = x0 + kx * window.s5;
-				v += LOAD(T_W, w, (ulong)(ky * k_width + kx) * w_tap) *
-					take_row(x, first + (long)y * width + px, n_x, px, window.s1, width, zero);
+#define ADD_LINE(t)                                                                                                     \
+	if (oy + t < o_height && y + t * window.s0 >= 0 && y + t * window.s0 < height)                                  \
+		v##t += LOAD(T_W, taps, 0) * take_row(x, at + t * apart + kx * window.s5, n_x, px, window.s1, width, zero);
+				EACH_LINE(ADD_LINE)
 			}
 		}
+#define KEEP(t) v##t,
+		VEC lines[] = { EACH_LINE(KEEP) };
+		for (int t = 0; t < LINES && oy + t < o_height; t++) {
+			VEC v = lines[t];
 #ifdef IS_INT8
-		v = v * scale + more;
-		if (is_relu)
-			v = max(v, 0.0f);
-		v = clamp(rint(v / o_scale) + (float)o_zero, -128.0f, 127.0f);
+			v = v * scale + more;
+			if (is_relu)
+				v = max(v, 0.0f);
+			v = clamp(rint(v / o_scale) + (float)o_zero, -128.0f, 127.0f);
 #else
-		v += more;
+			v += more;
 #endif
-		ulong pixel = (ulong)oy * o_width + ox;
-		ulong at = ((ulong)batch * n_channels + channel) * o_height * o_width + pixel;
-		FINISH(v, n_lanes, o, o_type, o_at + at, batch, channel, pixel)
+			ulong pixel = (ulong)(oy + t) * o_width + ox;
+			ulong to = ((ulong)batch * n_channels + channel) * o_height * o_width + pixel;
+			FINISH(v, n_lanes, o, o_type, o_at + to, batch, channel, pixel)
+		}
 	}
 }
