@@ -79,7 +79,7 @@ def computes_exactly_in_the_sandbox(_):
 
 
 def restarts_after_the_watchdog(_):
-    write("/run/systemd/system/inferd.service.d/test.conf", "[Service]\nWatchdogSec=1s\n")
+    write("/run/systemd/system/inferd.service.d/test.conf", "[Service]\nWatchdogSec=3s\n")
     call("systemctl", "daemon-reload")
     call("systemctl", "restart", "inferd.service")
     before = show("MainPID")

@@ -254,7 +254,7 @@ class Online(Repository):
         with open(os.path.join(self.folder, "log"), "w", encoding="utf-8") as log:
             self.daemon = subprocess.Popen([INFERD, "--config", conf], stdout=log, stderr=log)
         self.addCleanup(self.end)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while self.call("--socket", self.socket, "models").returncode != 0:
             self.assertTrue(self.daemon.poll() is None and time.monotonic() < deadline, "inferd does not answer")
 

@@ -647,7 +647,7 @@ class Daemon(Folder):
         self.daemon = subprocess.Popen([INFERD, "--config", self.path("inferd.conf")], stderr=self.log,
                                        stdin=subprocess.DEVNULL)
         self.addCleanup(self.end)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while call("--socket", self.socket, "models")[0] != 0:
             if self.daemon.poll() is not None or time.monotonic() > deadline:
                 self.log.seek(0)
@@ -655,7 +655,7 @@ class Daemon(Folder):
 
     def end(self):
         self.daemon.send_signal(signal.SIGTERM)
-        status = self.daemon.wait(30)
+        status = self.daemon.wait(60)
         self.log.close()
         self.assertEqual(status, 0)
 

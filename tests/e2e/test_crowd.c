@@ -227,6 +227,11 @@ static bool has_threads(const struct inf_server_status *status, const void *arg)
 	return now.n_others <= before->n_others && now.n_foreign <= 2;
 }
 
+static bool has_foreign_thread(const struct inf_server_status *status, const void *arg)
+{
+	return count_threads(*(const pid_t *)arg).n_foreign > 0;
+}
+
 struct memory_files {
 	pid_t pid;
 	int n;
@@ -279,6 +284,7 @@ static void test_kills(void **state)
 	close(null);
 	e2e_raw_free(first);
 	e2e_until_clients(&e, 1);
+	e2e_until(&e, has_foreign_thread, &e.pid);
 	int n_before = count_memory_files(e.pid);
 	struct threads threads = count_threads(e.pid);
 	assert_in_range(threads.n_foreign, 1, 2);

@@ -17,6 +17,9 @@
 
 enum { N_WORKERS = 2 }; /* of the queue npu0, as the plug-in says */
 
+#define THREAD  "isolation = thread\n"
+#define PROCESS "isolation = process\n"
+
 static char gate[128];
 
 static void open_gate(void)
@@ -27,13 +30,12 @@ static void open_gate(void)
 }
 
 /* With a watchdog, so that the loop looks around ten times a second, and is to feed it. */
-static void start(struct e2e *e, const char *server, const char *isolation)
+static void start(struct e2e *e, const char *server, const char *backend)
 {
 	char config[512];
 	e2e_init(e);
-	snprintf(config, sizeof(config),
-		"%s[backend test]\npath = %s/sync.so\nhost = %s\nisolation = %s\ntimeout = 1h\n", server, PLUGINS, HOST,
-		isolation);
+	snprintf(config, sizeof(config), "%s[backend test]\npath = %s/sync.so\nhost = %s\ntimeout = 1h\n%s", server,
+		PLUGINS, HOST, backend);
 	snprintf(gate, sizeof(gate), "%s/gate", e->dir);
 	assert_int_equal(mkfifo(gate, 0600), 0);
 	setenv("INFERD_TEST_GATE", gate, 1);
@@ -105,7 +107,7 @@ static void test_watchdog(void **state)
 	struct inferd_binding *b[N_WORKERS];
 	int status[N_WORKERS];
 	struct e2e e;
-	start(&e, "dead_queue = 300ms\n", "thread");
+	start(&e, "dead_queue = 300ms\n", THREAD);
 	struct inferd *d = e2e_connect(&e);
 	for (int i = 0; i < N_WORKERS; i++)
 		b[i] = e2e_bind(d, "block", NULL);
@@ -137,7 +139,7 @@ static void test_fed(void **state)
 		struct inferd_binding *b[N_WORKERS];
 		int status[N_WORKERS];
 		struct e2e e;
-		start(&e, rows[i].server, "thread");
+		start(&e, rows[i].server, THREAD);
 		struct inferd *d = e2e_connect(&e);
 		for (int k = 0; k < N_WORKERS; k++)
 			b[k] = e2e_bind(d, "block", NULL);
@@ -155,19 +157,20 @@ static void test_fed(void **state)
 	}
 }
 
-/* The plug-in has a process: that is ended, its runs with it, and the daemon goes on. */
-static void test_process(void **state)
+/* Runs of one class that hang, in all @n workers that are there for it: the plug-in's process is ended, its runs with
+ * it, and the daemon goes on. */
+static void check_process(const char *backend, int n)
 {
 	struct inferd_binding *b[N_WORKERS];
 	int status[N_WORKERS], rc;
 	struct e2e e;
-	start(&e, "dead_queue = 2s\n", "process");
+	start(&e, "dead_queue = 2s\n", backend);
 	struct inferd *d = e2e_connect(&e);
-	for (int i = 0; i < N_WORKERS; i++)
+	for (int i = 0; i < n; i++)
 		b[i] = e2e_bind(d, "hang", NULL);
 	struct inferd_binding *scale = e2e_bind(d, "scale", NULL);
-	begin(b, status, N_WORKERS);
-	for (int i = 0; i < N_WORKERS; i++) {
+	begin(b, status, n);
+	for (int i = 0; i < n; i++) {
 		while (status[i] == 1)
 			assert_true(inferd_wait(d, 30000) > 0);
 		assert_int_equal(status[i], -INFERD_BACKEND_CRASHED);
@@ -178,6 +181,17 @@ static void test_process(void **state)
 	inferd_close(d);
 	e2e_check_clean(&e);
 	e2e_deinit(&e);
+}
+
+static void test_process(void **state)
+{
+	check_process(PROCESS, N_WORKERS);
+}
+
+/* The last worker of a device that takes turns is kept for higher classes, so that it helps none of those that wait. */
+static void test_kept_worker(void **state)
+{
+	check_process(PROCESS "takes_turns = yes\n", N_WORKERS - 1);
 }
 
 static bool has_own_host(const struct inf_server_status *status, const void *arg)
@@ -199,7 +213,7 @@ static void test_own_programs(void **state)
 	char path[128];
 	struct e2e e;
 	pid_t pid = 0;
-	start(&e, "dead_queue = 2s\nprogram_host = " PROGRAM_HOST "\n", "process");
+	start(&e, "dead_queue = 2s\nprogram_host = " PROGRAM_HOST "\n", PROCESS);
 	e2e_put_program(&e, "double.pte", e2e_program_double);
 	snprintf(path, sizeof(path), "%s/double.pte", e.models);
 	struct inferd *d = e2e_connect(&e);
@@ -232,6 +246,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_watchdog),
 		cmocka_unit_test(test_fed),
 		cmocka_unit_test(test_process),
+		cmocka_unit_test(test_kept_worker),
 		cmocka_unit_test(test_own_programs),
 	};
 	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));

@@ -164,7 +164,7 @@ static void test_kernels(void **state)
 		for (int i = 1; i < N; i++)
 			assert_int_equal(inferd_bind(m, &b[i]), 0);
 		for (int i = 0; i < N; i++)
-			begin(b[i], is_killed ? 0 : 500 * 1000, &status[i]);
+			begin(b[i], is_killed ? 0 : 4 * TO_BEGIN_US, &status[i]);
 		e2e_until_jobs(&e, 2, 2);
 		for (int i = 0; i < N && !is_killed; i++)
 			assert_int_equal(wait_for(d, &status[i]), -INFERD_MISSED_DEADLINE);

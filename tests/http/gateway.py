@@ -16,6 +16,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from paused import Paused  # noqa: E402,F401
+
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 SMALL = TOP / "tests" / "models" / "small"
 EFFICIENTNET = TOP / "tests" / "models" / "efficientnet_lite0_int8.pte"
@@ -75,19 +78,6 @@ class Process:
         self.log.close()
         if status:
             raise AssertionError(f"it ended with status {status}: {text}")
-
-
-class Paused:
-    """with: the process does not run."""
-
-    def __init__(self, pid):
-        self.pid = pid
-
-    def __enter__(self):
-        os.kill(self.pid, signal.SIGSTOP)
-
-    def __exit__(self, *_):
-        os.kill(self.pid, signal.SIGCONT)
 
 
 class Case(unittest.TestCase):

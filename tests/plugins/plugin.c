@@ -158,11 +158,13 @@ static int devices(void *self, uint32_t index, struct inferd_delegate_device *de
 	snprintf(device->name, sizeof device->name, "Test engine");
 	snprintf(device->id, sizeof device->id, "test-0");
 	device->max_in_flight = 2;
+	device->flags = INFERD_DELEGATE_SIMULATOR;
 	for (uint32_t i = 0; host && i < host->n_options; i++)
 		if (strcmp(host->options[i]->key, "in_flight") == 0)
 			device->max_in_flight = (uint32_t)strtoul(host->options[i]->value, NULL, 10);
+		else if (strcmp(host->options[i]->key, "takes_turns") == 0)
+			device->flags |= INFERD_DELEGATE_TAKES_TURNS;
 	device->alignment = 64;
-	device->flags = INFERD_DELEGATE_SIMULATOR;
 	return INFERD_DELEGATE_OK;
 }
 

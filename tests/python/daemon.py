@@ -12,6 +12,9 @@ import unittest
 
 import inferd
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from paused import Paused  # noqa: E402
+
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 MODELS = TOP / "tests" / "models"
 SMALL = MODELS / "small"
@@ -65,6 +68,7 @@ class Daemon:
         return status
 
     def paused(self):
+        """with: the daemon does not run, so that a request stays in flight."""
         return Paused(self.process.pid)
 
     def end(self):
@@ -73,19 +77,6 @@ class Daemon:
         shutil.rmtree(self.folder)
         if status:
             raise AssertionError(f"inferd ended with status {status}: {log}")
-
-
-class Paused:
-    """with: the daemon does not run, so that a request stays in flight."""
-
-    def __init__(self, pid):
-        self.pid = pid
-
-    def __enter__(self):
-        os.kill(self.pid, signal.SIGSTOP)
-
-    def __exit__(self, *_):
-        os.kill(self.pid, signal.SIGCONT)
 
 
 class Case(unittest.TestCase):
