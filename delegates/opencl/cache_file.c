@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files of the cache folder. Some drivers crash on a binary that is cut short, so magic, length and checksum are
- * checked before a driver sees a byte. The checksum tells damage, not malice: whoever can write to the folder can
- * compile. */
+/* Files of the cache folder, and their names. */
 #include "delegates/opencl/cache_file.h"
 
 #include "runtime/platform/platform.h"
@@ -17,15 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static_assert(sizeof(struct ocl_cache_header) == 160 && (int)OCL_KEY == (int)ET_PLATFORM_DIGEST, "file");
-
-static const char magic[16] = "inferd OpenCL 1";
 static const char aside[] = ".ocl-";
-static const char *const endings[OCL_N_CACHE_KINDS] = { "binary", "request" };
 
 enum { PATH_ROOM = 1024, OLD_SECONDS = 3600 };
-
-/* --- what is in a file ---------------------------------------------------------------------------- */
 
 void ocl_cache_key(const char *const *texts, size_t n_texts, char ret_key[OCL_KEY])
 {
@@ -36,69 +28,9 @@ void ocl_cache_key(const char *const *texts, size_t n_texts, char ret_key[OCL_KE
 	et_platform_digest(digests, n_texts * (OCL_KEY - 1), ret_key);
 }
 
-struct ocl_cache_header ocl_cache_header(enum ocl_cache_kind kind, const char *key, const uint8_t *body, size_t n)
-{
-	struct ocl_cache_header header = { .kind = kind, .n_body = n };
-	char digest[ET_PLATFORM_DIGEST];
-	et_platform_digest(body, n, digest);
-	memcpy(header.magic, magic, sizeof(magic));
-	memcpy(header.key, key, sizeof(header.key));
-	memcpy(header.digest, digest, sizeof(header.digest));
-	return header;
-}
-
-enum et_status ocl_cache_check(enum ocl_cache_kind kind, const char *key, const uint8_t *bytes, size_t n,
-	const uint8_t **ret_body, size_t *ret_n, struct et_diag *diag)
-{
-	struct ocl_cache_header header;
-	char digest[ET_PLATFORM_DIGEST];
-	if (n < sizeof(header))
-		return et_fail(diag, ET_E_INVALID_PROGRAM, "it is cut short: %zu bytes", n);
-	memcpy(&header, bytes, sizeof(header));
-	if (memcmp(header.magic, magic, sizeof(magic)) != 0 || header.kind != kind)
-		return et_fail(diag, ET_E_INVALID_PROGRAM, "it is no %s of this version of the plug-in", endings[kind]);
-	if (header.n_body != n - sizeof(header))
-		return et_fail(diag, ET_E_INVALID_PROGRAM, "it has %zu bytes, not %llu", n - sizeof(header),
-			(unsigned long long)header.n_body);
-	if (memcmp(header.key, key, sizeof(header.key)) != 0)
-		return et_fail(diag, ET_E_INVALID_PROGRAM, "it has the key of another file");
-	et_platform_digest(bytes + sizeof(header), n - sizeof(header), digest);
-	if (memcmp(header.digest, digest, sizeof(header.digest)) != 0)
-		return et_fail(diag, ET_E_INVALID_PROGRAM, "its checksum is wrong");
-	*ret_body = bytes + sizeof(header);
-	*ret_n = n - sizeof(header);
-	return ET_OK;
-}
-
-enum et_status ocl_request_read(struct ocl_request *ret_request, const uint8_t *body, size_t n, struct et_diag *diag)
-{
-	size_t n_family = strnlen((const char *)body, n);
-	const char *definitions = (const char *)body + n_family + 1;
-	if (n_family >= OCL_FAMILY || n_family + 2 > n || body[n - 1] || n - n_family - 1 > OCL_MAX_DEFINITIONS ||
-		strlen(definitions) + 1 != n - n_family - 1)
-		return et_fail(diag, ET_E_INVALID_PROGRAM, "it is no name and no definitions");
-	for (const char *c = definitions; *c; c++)
-		if ((*c < ' ' || *c > '~') && *c != '\n')
-			return et_fail(diag, ET_E_INVALID_PROGRAM, "a definition has the character %d",
-				(unsigned char)*c);
-	memcpy(ret_request->family, body, n_family + 1);
-	memcpy(ret_request->definitions, definitions, n - n_family - 1);
-	return ET_OK;
-}
-
-size_t ocl_request_write(const struct ocl_request *request, uint8_t *room)
-{
-	size_t n_family = strlen(request->family) + 1, n_definitions = strlen(request->definitions) + 1;
-	memcpy(room, request->family, n_family);
-	memcpy(room + n_family, request->definitions, n_definitions);
-	return n_family + n_definitions;
-}
-
-/* --- files ---------------------------------------------------------------------------------------- */
-
 static void put_path(char path[PATH_ROOM], const char *folder, enum ocl_cache_kind kind, const char *key)
 {
-	snprintf(path, PATH_ROOM, "%.800s/%.64s.%s", folder, key, endings[kind]);
+	snprintf(path, PATH_ROOM, "%.800s/%.64s.%s", folder, key, ocl_cache_endings[kind]);
 }
 
 static bool read_all(int fd, uint8_t *to, size_t n)
@@ -227,7 +159,7 @@ void ocl_cache_each_request(const char *folder, bool (*fn)(void *self, const cha
 		char key[OCL_KEY];
 		if (strncmp(name, aside, sizeof(aside) - 1) == 0)
 			remove_if_old(dirfd(entries), name);
-		if (!dot || dot - name != OCL_KEY - 1 || strcmp(dot + 1, endings[OCL_REQUEST]) != 0)
+		if (!dot || dot - name != OCL_KEY - 1 || strcmp(dot + 1, ocl_cache_endings[OCL_REQUEST]) != 0)
 			continue;
 		memcpy(key, name, OCL_KEY - 1);
 		key[OCL_KEY - 1] = '\0';

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Fuzz target: the input is a file of the OpenCL plug-in's cache folder, then the body of one. What is written is read
  * again, and no changed file is taken. */
-#include "delegates/opencl/cache_file.h"
+#include "delegates/opencl/cache_format.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>
