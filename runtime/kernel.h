@@ -43,6 +43,20 @@ struct et_kernel_ctx {
  * outside the arguments' data. */
 typedef enum et_status (*et_kernel_fn)(struct et_kernel_ctx *ctx, struct et_evalue *const *args);
 
+/* Instructions that follow each other and that one function can compute together. */
+enum { ET_SEQUENCE_MAX = 6 };
+struct et_kernel_sequence {
+	uint32_t n;
+	/* The names of their kernels. The first and the last are where they are here; of the others, those with the
+	 * same name are in this order. */
+	const char *names[ET_SEQUENCE_MAX];
+	/* Do what all of them do, whose arguments are @args, one array per name. Only what the last one writes is
+	 * needed: each other output is read by one call, and the function looks whether that is the one it expects.
+	 * *@ret_is_done false: nothing was done, and each runs by itself, as is right if one of them might refuse its
+	 * arguments. */
+	enum et_status (*run)(struct et_kernel_ctx *ctx, struct et_evalue *const *const *args, bool *ret_is_done);
+};
+
 struct et_kernel {
 	const char *name; /* "aten::add.out" */
 	const char *signature;
@@ -65,6 +79,7 @@ struct et_kernel {
 	/* Prepare what runs for @tenant need, until release. May be NULL. A Plan calls it for each of its operators. */
 	enum et_status (*hold)(const struct et_kernel *kernel, uint64_t tenant, void **ret_held, struct et_diag *diag);
 	void (*release)(void *held);
+	const struct et_kernel_sequence *sequence; /* one that begins with this kernel; NULL: none is known */
 };
 
 /* Sorted by name (strcmp); a test checks this. */

@@ -101,6 +101,8 @@ static enum et_status build(struct et_plan *plan, const struct et_options *optio
 	if (!status)
 		status = et_memory_layout(plan, allocator, diag);
 	if (!status)
+		status = et_sequence_run(plan, allocator, diag);
+	if (!status)
 		status = count_delegate_state(plan, diag);
 	if (!status)
 		status = et_plan_make_workers(plan, n_workers, diag);

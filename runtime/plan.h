@@ -141,6 +141,7 @@ struct et_plan_info {
 	size_t n_delegate_bytes;        /* compiled payloads; counted once, clients share them */
 	size_t n_plan_bytes;            /* decoded structs; counted once, clients share them */
 	uint32_t n_elided_copies;       /* outputs of kernels that copy which lie where their elements are anyway */
+	uint32_t n_sequences;           /* of instructions that one call may compute together */
 	size_t n_copied_constant_bytes; /* bytes of constants copied because they are not aligned in the file */
 	size_t n_instance_bytes;        /* estimate of what the delegates' instances of one worker take; may saturate */
 	bool is_stateful;               /* runs of one Method must happen one after the other, in order */

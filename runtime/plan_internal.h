@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The inside of a Plan. Only the files that make a Plan (plan*.c, decode.c, lifetime.c, overlap.c, dataflow.c,
- * dim_order.c, memory_plan.c, copy_elision.c) and those that run one (frame.c, method.c, binding.c, run.c) include
- * this.
+ * dim_order.c, memory_plan.c, copy_elision.c, sequence.c) and those that run one (frame.c, method.c, binding.c, run.c)
+ * include this.
  *
  * et_plan_new works in this order:
  *     decode      instructions, kernels, delegates' payloads
@@ -10,6 +10,7 @@
  *     dataflow    which values are state
  *     order       the dim order of tensors between delegates (et_registry.order)
  *     memory      where each tensor lies, which inputs and outputs can be bound, which copies are elided
+ *     sequence    instructions that one call computes together
  *     workers     room for each worker's delegate instances
  * Afterwards only the workers' instances change, and what is _Atomic. */
 #ifndef RUNTIME_PLAN_INTERNAL_H
@@ -44,6 +45,12 @@ struct et_plan_operator {
 	void *held; /* from the kernel's hold; NULL: nothing held */
 };
 
+/* A sequence of instructions that was found. */
+struct et_plan_sequence {
+	const struct et_kernel_sequence *kernels;
+	uint32_t first_args[ET_SEQUENCE_MAX]; /* of each name: as an instruction's first_arg */
+};
+
 struct et_plan_instruction {
 	uint8_t op;     /* enum et_op */
 	bool has_queue; /* only kernel and delegate calls have a queue; other instructions run on the current one */
@@ -57,6 +64,7 @@ struct et_plan_instruction {
 	uint32_t first_check, n_checks;
 	uint32_t index; /* KERNEL: operator; DELEGATE: delegate; JUMP_FALSE: destination */
 	struct et_queue_id queue;
+	const struct et_plan_sequence *sequence; /* KERNEL: one that begins here; NULL: none */
 };
 
 /* The Plan's facts about one value of the value table, which is named by its value index. */
@@ -215,5 +223,8 @@ enum et_status et_memory_layout(struct et_plan *plan, const struct et_allocator 
  * down. Takes scratch memory from @pool. ET_E_MEMORY_ALLOCATION_FAILED: none is left. */
 enum et_status et_copy_elision_run(struct et_plan *plan, const uint8_t *places, size_t *offsets, size_t n_bytes,
 	size_t *n_comparisons_left, struct et_pool *pool);
+
+/* Find the sequences of instructions that one call can compute (et_kernel_sequence). */
+enum et_status et_sequence_run(struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);
 
 #endif

@@ -159,23 +159,20 @@ static bool is_skipped(const struct et_plan_instruction *instruction)
 	return atomic_load_explicit(&instruction->is_skipped, memory_order_relaxed);
 }
 
-static enum et_status run_kernel(struct et_run *run, const struct et_plan_instruction *instruction,
+static struct et_kernel_ctx context_of(struct et_run *run, const struct et_plan_instruction *instruction,
 	const struct et_worker_env *env)
 {
 	const struct et_plan *plan = run->method->plan;
-	struct et_evalue **args = run->frame->args + instruction->first_arg;
-	const struct et_kernel *kernel = plan->operators[instruction->index].kernel;
-	struct et_kernel_ctx ctx = { .kernel = kernel,
+	return (struct et_kernel_ctx){ .kernel = plan->operators[instruction->index].kernel,
 		.compute = env->compute,
 		.scratch = env->scratch,
 		.diag = &run->diag,
 		.tenant = et_program_source(plan->program)->tenant };
-	enum et_status status = instruction->n_checks ? check_arguments(run, instruction, args) : ET_OK;
-	if (!status && instruction->may_alias)
-		status = check_aliases(run, plan->operators[instruction->index].args, instruction, args);
-	if (status)
-		return status;
-	status = kernel->run(&ctx, args);
+}
+
+/* What a kernel's answer means for the run. */
+static enum et_status end_kernel(struct et_run *run, const struct et_worker_env *env, enum et_status status)
+{
 	if (env->scratch)
 		et_pool_reset(env->scratch);
 	enum et_status why = (enum et_status)atomic_load_explicit(&env->compute->signal->status, memory_order_relaxed);
@@ -184,11 +181,43 @@ static enum et_status run_kernel(struct et_run *run, const struct et_plan_instru
 		return et_fail(&run->diag, why, "%s while it ran",
 			why == ET_E_DEADLINE ? "the deadline passed" : "cancelled");
 	}
+	return status;
+}
+
+static enum et_status run_kernel(struct et_run *run, const struct et_plan_instruction *instruction,
+	const struct et_worker_env *env)
+{
+	const struct et_plan *plan = run->method->plan;
+	struct et_evalue **args = run->frame->args + instruction->first_arg;
+	struct et_kernel_ctx ctx = context_of(run, instruction, env);
+	enum et_status status = instruction->n_checks ? check_arguments(run, instruction, args) : ET_OK;
+	if (!status && instruction->may_alias)
+		status = check_aliases(run, plan->operators[instruction->index].args, instruction, args);
+	if (status)
+		return status;
+	status = end_kernel(run, env, ctx.kernel->run(&ctx, args));
 	if (!status && instruction->has_view)
 		mark_views(plan, instruction, args);
 	if (!status && instruction->runs_once)
 		atomic_store_explicit(&plan->instructions[run->pc].is_skipped, true, memory_order_relaxed);
 	return status;
+}
+
+/* Run the sequence that begins here, or, if its function does not want it, its first instruction. */
+static enum et_status run_sequence(struct et_run *run, const struct et_plan_instruction *instruction,
+	const struct et_worker_env *env, uint32_t *next)
+{
+	const struct et_plan_sequence *sequence = instruction->sequence;
+	struct et_kernel_ctx ctx = context_of(run, instruction, env);
+	struct et_evalue *const *args[ET_SEQUENCE_MAX];
+	bool is_done = false;
+	for (uint32_t i = 0; i < sequence->kernels->n; i++)
+		args[i] = run->frame->args + sequence->first_args[i];
+	enum et_status status = end_kernel(run, env, sequence->kernels->run(&ctx, args, &is_done));
+	if (status || !is_done)
+		return status ? status : run_kernel(run, instruction, env);
+	*next = run->pc + sequence->kernels->n;
+	return ET_OK;
 }
 
 /* Enqueue with a trace. Reads what it needs from the run before the call: see the essay. */
@@ -263,7 +292,7 @@ static enum et_status is_true(struct et_run *run, const struct et_evalue *value,
 	return ET_OK;
 }
 
-/* Execute one instruction. @next is the index of the following one; a jump changes it. */
+/* Execute one instruction. @next is the index of the following one; a jump or a sequence changes it. */
 static enum et_status execute(struct et_run *run, const struct et_plan_instruction *instruction,
 	const struct et_worker_env *env, uint32_t *next)
 {
@@ -271,7 +300,10 @@ static enum et_status execute(struct et_run *run, const struct et_plan_instructi
 	struct et_evalue *values = run->frame->values;
 	switch (instruction->op) {
 	case ET_OP_KERNEL:
-		return is_skipped(instruction) ? ET_OK : run_kernel(run, instruction, env);
+		if (is_skipped(instruction))
+			return ET_OK;
+		return instruction->sequence ? run_sequence(run, instruction, env, next)
+					     : run_kernel(run, instruction, env);
 	case ET_OP_DELEGATE:
 		return run_delegate(run, instruction, env);
 	case ET_OP_MOVE:

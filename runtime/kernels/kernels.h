@@ -43,6 +43,9 @@ extern const struct et_kernel_table et_kernels_unary;
 extern const struct et_kernel_table et_kernels_upsample;
 extern const struct et_kernel_table et_kernels_view_copy;
 
+/* An attention's guard for rows that are masked as a whole. */
+extern const struct et_kernel_sequence et_masked_rows;
+
 /* x, scale, zero point, smallest, largest, dtype > out */
 enum et_status et_quantize_run(struct et_kernel_ctx *ctx, struct et_evalue *const *args);
 /* x, scale, zero point, smallest, largest, dtype, out dtype > out */

@@ -14,6 +14,7 @@
  * the filter again for each instance; here it is packed once for a Program (weights.h). Dilation, unsigned types, and
  * filters that packing would make far larger are left to XNNPACK. */
 #include "delegates/xnnpack/overrides/override.h"
+#include "delegates/xnnpack/overrides/quantized.h"
 #include "delegates/xnnpack/overrides/subconvolution.h"
 
 #include "delegates/xnnpack/ukernels/gemm_qs8.h"
@@ -131,27 +132,11 @@ static size_t n_packed(const struct et_xnn_payload *payload, const struct et_xnn
 	return n;
 }
 
-static bool is_signed(const struct et_xnn_value *value)
-{
-	return value->type == ET_XNN_QINT8 && value->quant == ET_XNN_QUANT_TENSOR;
-}
-
-static bool fits_types(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
-{
-	const struct et_xnn_value *in = &payload->values[node->inputs[0]], *filter = &payload->values[node->inputs[1]],
-				  *bias = node->inputs[2] == ET_XNN_NONE ? NULL : &payload->values[node->inputs[2]];
-	bool is_by_channel = filter->type == ET_XNN_QCINT8 && filter->quant == ET_XNN_QUANT_CHANNEL &&
-			     filter->channel_dim == 0 && filter->n_scales == filter->shape.dims[0];
-	return is_signed(in) && !in->data && is_signed(&payload->values[node->outputs[0]]) && filter->data &&
-	       (is_by_channel || (is_signed(filter) && filter->zero_point == 0)) &&
-	       (!bias || (bias->data && (bias->type == ET_XNN_QINT32 || bias->type == ET_XNN_QCINT32)));
-}
-
 static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const uint32_t *n = node->numbers;
 	if (node->kind->infer != et_xnn_infer_deconvolution || node->flags || !et_xnn_gemm_qs8_vectors() ||
-		n[ET_XNN_DILATION_H] != 1 || n[ET_XNN_DILATION_W] != 1 || !fits_types(payload, node) ||
+		n[ET_XNN_DILATION_H] != 1 || n[ET_XNN_DILATION_W] != 1 || !et_xnn_override_is_qs8(payload, node, 0) ||
 		(uint64_t)n[ET_XNN_STRIDE_H] * n[ET_XNN_STRIDE_W] > MOST_SUBCONVS)
 		return false;
 	const struct layout layout = layout_of(node);
@@ -532,14 +517,6 @@ static void run_steps(void *arg, size_t begin, size_t end)
 	}
 }
 
-/* @limit as XNNPACK rounds it, less the zero point. */
-static float limit_of(float limit, const struct et_xnn_value *out)
-{
-	float place = limit / out->scale + (float)out->zero_point;
-	place = fminf(fmaxf(place, INT8_MIN), INT8_MAX);
-	return rintf(place) - (float)out->zero_point;
-}
-
 static void run(const struct et_xnn_override_run *run)
 {
 	const struct et_xnn_node *node = run->node;
@@ -556,8 +533,8 @@ static void run(const struct et_xnn_override_run *run)
 		.pad = { node->numbers[ET_XNN_PAD_TOP], node->numbers[ET_XNN_PAD_LEFT] },
 		.zero = (uint8_t)(values[node->inputs[0]].zero_point + 128),
 		.out_zero = (uint8_t)(result->zero_point + 128),
-		.min = limit_of(node->min, result),
-		.max = limit_of(node->max, result),
+		.min = et_xnn_limit_of_qs8(node->min, result),
+		.max = et_xnn_limit_of_qs8(node->max, result),
 	};
 	for (size_t i = 0; i < ROWS; i++)
 		images.scales[i] = (struct et_xnn_row_scale){ .scale = 1, .zero = 1 };

@@ -28,14 +28,14 @@ enum {
 static _Atomic(uint64_t) least_work = LEAST_WORK;
 
 static const struct et_xnn_override *const rows[] = { &et_xnn_override_depthwise, &et_xnn_override_depthwise_fp16,
-	&et_xnn_override_conv, &et_xnn_override_conv_fp16, &et_xnn_override_linear, &et_xnn_override_linear_fp16,
-	&et_xnn_override_linear_dynamic, &et_xnn_override_matmul_fp16, &et_xnn_override_deconv,
-	&et_xnn_override_conv_grouped, &et_xnn_override_deconv_im2col, &et_xnn_override_conv_im2col_fp16,
-	&et_xnn_override_deconv_im2col_fp16, &et_xnn_override_transpose_q8, &et_xnn_override_linear_qd8,
-	&et_xnn_override_deconv_qs8, &et_xnn_override_argmax_pool, &et_xnn_override_average_pool,
-	&et_xnn_override_convert_qd8, &et_xnn_override_mean_q8, &et_xnn_override_copy_int32, &et_xnn_override_max_pool,
-	&et_xnn_override_linear_bf16, &et_xnn_override_convert_bf16, &et_xnn_override_binary, &et_xnn_override_unary_q8,
-	&et_xnn_override_cast };
+	&et_xnn_override_depthwise_qs8, &et_xnn_override_conv, &et_xnn_override_conv_fp16, &et_xnn_override_linear,
+	&et_xnn_override_linear_fp16, &et_xnn_override_linear_dynamic, &et_xnn_override_matmul_fp16,
+	&et_xnn_override_deconv, &et_xnn_override_conv_grouped, &et_xnn_override_deconv_im2col,
+	&et_xnn_override_conv_im2col_fp16, &et_xnn_override_deconv_im2col_fp16, &et_xnn_override_transpose_q8,
+	&et_xnn_override_linear_qd8, &et_xnn_override_deconv_qs8, &et_xnn_override_argmax_pool,
+	&et_xnn_override_average_pool, &et_xnn_override_convert_qd8, &et_xnn_override_mean_q8,
+	&et_xnn_override_copy_int32, &et_xnn_override_max_pool, &et_xnn_override_linear_bf16,
+	&et_xnn_override_convert_bf16, &et_xnn_override_binary, &et_xnn_override_unary_q8, &et_xnn_override_cast };
 
 static_assert(ET_ARRAY_LEN(rows) <= 32, "overrides_off has a bit for each row");
 
@@ -129,6 +129,22 @@ bool et_xnn_override_is_all_floats(const struct et_xnn_payload *payload, const s
 bool et_xnn_override_is_all_fp16(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	return is_all(payload, node, ET_XNN_FP16, 1U << ET_XNN_FP32 | 1U << ET_XNN_FP16);
+}
+
+static bool is_qs8(const struct et_xnn_value *value)
+{
+	return value->type == ET_XNN_QINT8 && value->quant == ET_XNN_QUANT_TENSOR;
+}
+
+bool et_xnn_override_is_qs8(const struct et_xnn_payload *payload, const struct et_xnn_node *node, uint32_t channel_dim)
+{
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]], *filter = &payload->values[node->inputs[1]],
+				  *bias = node->inputs[2] == ET_XNN_NONE ? NULL : &payload->values[node->inputs[2]];
+	bool is_by_channel = filter->type == ET_XNN_QCINT8 && filter->quant == ET_XNN_QUANT_CHANNEL &&
+			     filter->channel_dim == channel_dim && filter->n_scales == filter->shape.dims[channel_dim];
+	return is_qs8(in) && !in->data && is_qs8(&payload->values[node->outputs[0]]) && filter->data &&
+	       (is_by_channel || (is_qs8(filter) && filter->zero_point == 0)) &&
+	       (!bias || (bias->data && (bias->type == ET_XNN_QINT32 || bias->type == ET_XNN_QCINT32)));
 }
 
 bool et_xnn_override_has_border(const struct et_xnn_node *node)

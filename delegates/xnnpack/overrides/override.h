@@ -71,9 +71,9 @@ extern const struct et_xnn_override et_xnn_override_argmax_pool, et_xnn_override
 	et_xnn_override_convert_bf16, et_xnn_override_binary, et_xnn_override_cast, et_xnn_override_linear_dynamic,
 	et_xnn_override_convert_qd8, et_xnn_override_conv, et_xnn_override_conv_fp16, et_xnn_override_deconv,
 	et_xnn_override_deconv_qs8, et_xnn_override_deconv_im2col_fp16, et_xnn_override_depthwise,
-	et_xnn_override_depthwise_fp16, et_xnn_override_linear_qd8, et_xnn_override_conv_grouped,
-	et_xnn_override_linear, et_xnn_override_linear_bf16, et_xnn_override_linear_fp16, et_xnn_override_matmul_fp16,
-	et_xnn_override_mean_q8, et_xnn_override_copy_int32, et_xnn_override_deconv_im2col,
+	et_xnn_override_depthwise_fp16, et_xnn_override_depthwise_qs8, et_xnn_override_linear_qd8,
+	et_xnn_override_conv_grouped, et_xnn_override_linear, et_xnn_override_linear_bf16, et_xnn_override_linear_fp16,
+	et_xnn_override_matmul_fp16, et_xnn_override_mean_q8, et_xnn_override_copy_int32, et_xnn_override_deconv_im2col,
 	et_xnn_override_conv_im2col_fp16, et_xnn_override_max_pool, et_xnn_override_unary_q8,
 	et_xnn_override_transpose_q8;
 
@@ -89,6 +89,10 @@ static inline bool et_xnn_override_is_floats(const struct et_xnn_value *value)
 bool et_xnn_override_is_all_floats(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 /* The same with fp16 input and output; filter and bias are fp32 or fp16. */
 bool et_xnn_override_is_all_fp16(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
+/* Whether @node, a convolution, has a signed 8-bit input and output of one scale each, and a constant filter of the
+ * same type with zero point 0, with one scale or with a scale for each index of dimension @channel_dim; bias, if any,
+ * is a constant, too. */
+bool et_xnn_override_is_qs8(const struct et_xnn_payload *payload, const struct et_xnn_node *node, uint32_t channel_dim);
 /* Whether so many products are worth a cut of the payload. */
 bool et_xnn_override_is_worth(uint64_t n_products);
 /* Whether a row takes nodes that need no size to be worth it. True but for tests. */

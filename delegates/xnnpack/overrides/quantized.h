@@ -77,4 +77,12 @@ static inline void et_xnn_limit(struct et_xnn_quantized *quantized, float min, f
 	quantized->most = most;
 }
 
+/* The limit of a convolution of signed 8 bits as XNNPACK rounds it, less the zero point of @out. */
+static inline float et_xnn_limit_of_qs8(float limit, const struct et_xnn_value *out)
+{
+	float place = limit / out->scale + (float)out->zero_point;
+	place = fminf(fmaxf(place, INT8_MIN), INT8_MAX);
+	return rintf(place) - (float)out->zero_point;
+}
+
 #endif
