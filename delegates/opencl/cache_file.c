@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files of the cache folder, and their names. */
+/* Files of the cache folder.
+ *
+ * What must always be true: a file with a name of its own is whole; what is still being written has another name. What
+ * was read has passed ocl_cache_check. Nothing here limits how much the folder takes. */
 #include "delegates/opencl/cache_file.h"
 
 #include "runtime/platform/platform.h"
