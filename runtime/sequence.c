@@ -5,7 +5,7 @@
  * one reads. If instructions that follow each other have the names of a sequence, a run offers them to its function
  * first. The function sees the arguments, decides whether it can do the work of all, and need not write the tensors in
  * between. Nobody may miss these: each is planned, of fixed sizes, in no state, neither input nor output, is written by
- * one call and read by one, and no value is read for bytes that a tensor at the same place wrote (is_borrowing). No
+ * one call and read by one. No value of the method may be read before it is written (is_borrowing), as a cache is. No
  * other tensor is alive at the same time at the same place, where it would be overwritten. A method with jumps is left
  * alone, since one might lead into a sequence. So are calls whose arguments need a check in each run. */
 #include "runtime/plan_internal.h"
@@ -76,7 +76,6 @@ static bool match(struct search *search, uint32_t first, const struct et_kernel_
 	bool is_found[ET_SEQUENCE_MAX] = { false };
 	if (plan->spec->n_instructions - first < sequence->n)
 		return false;
-	search->is_private = true;
 	for (uint32_t i = 0; i < sequence->n; i++) {
 		const struct et_plan_instruction *call = &plan->instructions[first + i];
 		const struct et_kernel *kernel = kernel_of(plan, call);
@@ -89,9 +88,10 @@ static bool match(struct search *search, uint32_t first, const struct et_kernel_
 			return false;
 		is_found[k] = true;
 		ret->first_args[k] = call->first_arg;
-		if (!is_last)
-			et_plan_visit(plan, call, ET_ACCESS_WRITE, check_private, search);
 	}
+	search->is_private = true;
+	for (uint32_t i = 0; i + 1 < sequence->n; i++)
+		et_plan_visit(plan, &plan->instructions[first + i], ET_ACCESS_WRITE, check_private, search);
 	return search->is_private;
 }
 

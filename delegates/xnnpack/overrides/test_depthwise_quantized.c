@@ -7,6 +7,7 @@
 #include "delegates/xnnpack/support/test_draw.h"
 #include "delegates/xnnpack/ukernels/depthwise_qs8.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -193,11 +194,33 @@ static void test_left_to_xnnpack(void **state)
 	}
 }
 
+/* Scales of a channel that XNNPACK refuses. */
+static void test_bad_scales(void **state)
+{
+	static const float bad[] = { -1, 0, -0.0f, INFINITY, NAN, 1e-40f, 1e9f };
+	et_xnn_override_set_least_work(0);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		struct test_session s = { 0 };
+		struct et_diag diag = { 0 };
+		struct layer l;
+		size_t n_bytes;
+		do
+			draw_layer(&l);
+		while (!l.is_by_channel);
+		scales[test_draw(l.channels)] = bad[i];
+		uint8_t *bytes = make(&l, &n_bytes);
+		assert_int_not_equal(test_session_begin(&s, bytes, n_bytes, 2, 1, &diag), ET_OK);
+		test_session_end(&s);
+		free(bytes);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_like_xnnpack, test_set_up, test_tear_down_choices),
 		cmocka_unit_test_setup_teardown(test_left_to_xnnpack, test_set_up, test_tear_down_choices),
+		cmocka_unit_test_setup_teardown(test_bad_scales, test_set_up, test_tear_down_choices),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

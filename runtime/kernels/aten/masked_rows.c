@@ -8,7 +8,8 @@
  * infinity, and copied or filled.
  *
  * It is done for row-major fp32 tensors of fixed sizes that fit each other, for which no kernel refuses its arguments.
- * The result may lie at the place of x or y, but not over a part of it. */
+ * The result may lie at the place of x or y, but not over a part of it. Rows are not divided, and a run stops between
+ * two of them, so longer ones are left to the kernels. */
 #include "runtime/kernels/aten/view_copy.h"
 #include "runtime/kernels/engine/args.h"
 #include "runtime/kernels/kernels.h"
@@ -16,7 +17,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { EQ, NOT, ANY, NOT_AGAIN, FULL, WHERE, N_CALLS, GRAIN = 1 << 15 };
+enum { EQ, NOT, ANY, NOT_AGAIN, FULL, WHERE, N_CALLS };
+enum { GRAIN = 1 << 15, MOST_COLUMNS = ET_PACE_STEPS };
 
 /* Whether the tensor has the sizes of @like, or, @is_row, one element for each of its rows. */
 static bool fits(const struct et_evalue *value, enum et_scalar_type type, const struct et_tensor *like, bool is_row)
@@ -41,8 +43,9 @@ static bool takes(struct et_evalue *const *const *args)
 	bool is_chain = args[NOT][0] == args[EQ][2] && args[ANY][0] == args[NOT][1] &&
 			args[NOT_AGAIN][0] == args[ANY][3] && args[WHERE][0] == args[NOT_AGAIN][1] &&
 			args[WHERE][1] == args[FULL][3];
-	if (!is_chain || x->n_dims == 0 || number->tag != ET_TAG_DOUBLE || number->d != -INFINITY ||
-		(args[ANY][1]->i != -1 && args[ANY][1]->i != x->n_dims - 1) || !args[ANY][2]->b)
+	if (!is_chain || x->n_dims == 0 || x->sizes[x->n_dims - 1] > MOST_COLUMNS || number->tag != ET_TAG_DOUBLE ||
+		number->d != -INFINITY || (args[ANY][1]->i != -1 && args[ANY][1]->i != x->n_dims - 1) ||
+		!args[ANY][2]->b)
 		return false;
 	const size_t n_bytes = et_tensor_numel(x) * sizeof(float);
 	return n_bytes && fits(args[EQ][0], ET_FLOAT32, x, false) && fits(args[EQ][2], ET_BOOL, x, false) &&

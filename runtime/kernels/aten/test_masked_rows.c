@@ -206,6 +206,40 @@ static void overwritten(void **state)
 	}
 }
 
+/* A row so long that a run has to stop inside it is left to the kernels, which do. */
+static void long_rows(void **state)
+{
+	static float numbers[2][ET_PACE_STEPS + 1];
+	for (int is_long = 0; is_long < 2; is_long++) {
+		int32_t sizes[2] = { 1, ET_PACE_STEPS + is_long }, one_column[2] = { 1, 1 };
+		uint8_t dim_order[2] = { 0, 1 };
+		struct et_tensor in = {
+			.type = ET_FLOAT32, .n_dims = 2, .sizes = sizes, .dim_order = dim_order, .data = numbers[0]
+		};
+		struct et_tensor result = in, bools = in, row;
+		result.data = numbers[1];
+		bools.type = ET_BOOL;
+		row = bools;
+		row.sizes = one_column;
+		struct et_evalue x = { .tag = ET_TAG_TENSOR, .tensor = &in }, y = x, full = x,
+				 out = { .tag = ET_TAG_TENSOR, .tensor = &result },
+				 mask = { .tag = ET_TAG_TENSOR, .tensor = &bools }, unmasked = mask,
+				 any = { .tag = ET_TAG_TENSOR, .tensor = &row }, none = any,
+				 number = { .tag = ET_TAG_DOUBLE, .d = -INFINITY }, fill = { .tag = ET_TAG_DOUBLE },
+				 dim = { .tag = ET_TAG_INT, .i = -1 }, keeps = { .tag = ET_TAG_BOOL, .b = true };
+		struct et_evalue *const eq[] = { &x, &number, &mask }, *const not[] = { &mask, &unmasked },
+					*const any_of[] = { &unmasked, &dim, &keeps, &any },
+					*const again[] = { &any, &none },
+					*const full_like[] = { &y, &fill, NULL, &full },
+					*const where[] = { &none, &full, &y, &out };
+		struct et_evalue *const *const calls[] = { eq, not, any_of, again, full_like, where };
+		struct et_kernel_ctx ctx = { 0 };
+		bool is_done = false;
+		assert_int_equal(et_masked_rows.run(&ctx, calls, &is_done), ET_OK);
+		assert_int_equal(is_done, !is_long);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -213,6 +247,7 @@ int main(void)
 		cmocka_unit_test(not_that_guard),
 		cmocka_unit_test(apart),
 		cmocka_unit_test(overwritten),
+		cmocka_unit_test(long_rows),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
