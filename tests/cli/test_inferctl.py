@@ -797,7 +797,7 @@ class Daemon(Folder):
         queue, whole = dump.whole("inferd queue"), dump.whole("Method::execute")
         self.assertEqual(queue["end"], whole["begin"])
         call_, parts = dump.whole("DELEGATE_CALL"), [e for e in dump.events if e["part"]]
-        self.assertGreater(sum("Convolution" in e["part"] for e in parts), 40)
+        self.assertGreater(sum("Convolution" in e["part"] or "depthwise" in e["part"] for e in parts), 40)
         self.assertEqual(parts[0]["begin"], call_["begin"])
 
     def test_verify_skips_by_name(self):
