@@ -97,6 +97,9 @@ bool et_xnn_is_8_bit(const struct et_xnn_value *value);
 /* Whether XNNPACK's kernel for @node takes the scales of its values. The datatypes were checked. If the scales do
  * not fit, a unary or binary node is computed in floats, and any other node is refused. */
 bool et_xnn_scales_fit(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
+/* Whether XNNPACK takes each of the scales that an 8-bit @filter has for its channels. */
+bool et_xnn_channel_scales_fit(const struct et_xnn_value *in, const struct et_xnn_value *filter,
+	const struct et_xnn_value *out);
 
 /* --- shape.c -------------------------------------------------------------------------------------- */
 

@@ -6,7 +6,8 @@
  * mask of -10,000 is added to scores, one input's scale is a thousand times smaller than the output's. A leaky ReLU
  * with a slope of 0.001 has a ratio that 8 fractional bits cannot hold. Elementwise nodes are then computed in
  * floats (define.c), and so are limits that change the scale. A convolution or a linear layer is refused: the bound
- * below which it asserts is 2^-32, with which every result would be its zero point.
+ * below which it asserts is 2^-32, with which every result would be its zero point. XNNPACK itself refuses a
+ * filter with a bad scale of a channel, so only overrides, which compute in its place, ask for that.
  *
  * Rows of fp16 that are quantized at run time are computed in fp32 as well. XNNPACK rounds their scale to fp16, so
  * elements come out one step away from where they belong, and if a row's range is below 0.004 the scale is infinite.
@@ -61,6 +62,17 @@ static bool unary_fits(const struct et_xnn_node *node, const struct et_xnn_value
 	default:
 		return true; /* XNNPACK uses a table */
 	}
+}
+
+bool et_xnn_channel_scales_fit(const struct et_xnn_value *in, const struct et_xnn_value *filter,
+	const struct et_xnn_value *out)
+{
+	for (size_t i = 0; i < filter->n_scales; i++) {
+		const float scale = filter->scales[i];
+		if (!isnormal(scale) || scale < 0 || !is_below(in->scale * scale / out->scale, 0, 0x1p8f))
+			return false;
+	}
+	return true;
 }
 
 bool et_xnn_scales_fit(const struct et_xnn_payload *payload, const struct et_xnn_node *node)

@@ -16,7 +16,6 @@
 #include "runtime/base/checked.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -137,17 +136,6 @@ static bool is_qs8(const struct et_xnn_value *value)
 	return value->type == ET_XNN_QINT8 && value->quant == ET_XNN_QUANT_TENSOR;
 }
 
-/* Whether XNNPACK takes each channel's scale. */
-static bool are_scales_fit(const struct et_xnn_value *in, const struct et_xnn_value *filter,
-	const struct et_xnn_value *out)
-{
-	for (size_t i = 0; i < filter->n_scales; i++)
-		if (!isnormal(filter->scales[i]) || filter->scales[i] < 0 ||
-			!(in->scale * filter->scales[i] / out->scale < 0x1p8f))
-			return false;
-	return true;
-}
-
 bool et_xnn_override_is_qs8(const struct et_xnn_payload *payload, const struct et_xnn_node *node, uint32_t channel_dim)
 {
 	const struct et_xnn_value *in = &payload->values[node->inputs[0]], *filter = &payload->values[node->inputs[1]],
@@ -155,7 +143,8 @@ bool et_xnn_override_is_qs8(const struct et_xnn_payload *payload, const struct e
 	const struct et_xnn_value *out = &payload->values[node->outputs[0]];
 	bool is_by_channel = filter->type == ET_XNN_QCINT8 && filter->quant == ET_XNN_QUANT_CHANNEL &&
 			     filter->channel_dim == channel_dim &&
-			     filter->n_scales == filter->shape.dims[channel_dim] && are_scales_fit(in, filter, out);
+			     filter->n_scales == filter->shape.dims[channel_dim] &&
+			     et_xnn_channel_scales_fit(in, filter, out);
 	return is_qs8(in) && !in->data && is_qs8(out) && filter->data &&
 	       (is_by_channel || (is_qs8(filter) && filter->zero_point == 0)) &&
 	       (!bias || (bias->data && (bias->type == ET_XNN_QINT32 || bias->type == ET_XNN_QCINT32)));
