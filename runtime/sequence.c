@@ -118,9 +118,15 @@ static enum et_status find_all(struct search *search, struct et_diag *diag)
 enum et_status et_sequence_run(struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag)
 {
 	struct search search = { .plan = plan, .n_comparisons_left = MAX_COMPARISONS };
-	for (uint32_t i = 0; i < plan->spec->n_instructions; i++)
+	bool has_first = false; /* a call with which a sequence begins */
+	for (uint32_t i = 0; i < plan->spec->n_instructions; i++) {
+		const struct et_kernel *kernel = kernel_of(plan, &plan->instructions[i]);
+		has_first = has_first || (kernel && kernel->sequence);
 		if (plan->instructions[i].op == ET_OP_JUMP_FALSE)
 			return ET_OK;
+	}
+	if (!has_first)
+		return ET_OK;
 	for (uint32_t v = 0; v < plan->spec->n_values; v++)
 		if (plan->values[v].is_borrowing)
 			return ET_OK;
