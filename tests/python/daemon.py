@@ -13,7 +13,7 @@ import unittest
 import inferd
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from paused import Paused  # noqa: E402
+from paused import Paused, stop  # noqa: E402,F401
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 MODELS = TOP / "tests" / "models"

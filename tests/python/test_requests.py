@@ -318,7 +318,7 @@ class Requests(daemon.Case):
                 enough.wait(0.01)
             os.kill(self.daemon.process.pid, signal.SIGCONT)
 
-        os.kill(self.daemon.process.pid, signal.SIGSTOP)
+        daemon.stop(self.daemon.process.pid)
         thread = threading.Thread(target=interrupt)
         thread.start()
         b.infer()

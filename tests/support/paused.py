@@ -14,6 +14,13 @@ def is_stopped(pid):
         return False
 
 
+def stop(pid):
+    """Stop the process, and wait until it has stopped: kill returns before that."""
+    os.kill(pid, signal.SIGSTOP)
+    while not is_stopped(pid):
+        os.sched_yield()
+
+
 class Paused:
     """with: the process does not run."""
 
@@ -21,9 +28,7 @@ class Paused:
         self.pid = pid
 
     def __enter__(self):
-        os.kill(self.pid, signal.SIGSTOP)
-        while not is_stopped(self.pid):  # kill returns before they have stopped
-            os.sched_yield()
+        stop(self.pid)
 
     def __exit__(self, *_):
         os.kill(self.pid, signal.SIGCONT)
