@@ -50,8 +50,8 @@ struct et_kernel_sequence {
 	/* The names of their kernels. The first and the last are where they are here; of the others, those with the
 	 * same name are in this order. */
 	const char *names[ET_SEQUENCE_MAX];
-	/* Do what all of them do, whose arguments are @args, one array per name. Only what the last one writes is
-	 * needed: each other output is read by one call, and the function looks whether that is the one it expects.
+	/* Run all of them; @args has an array of arguments for each name. Only the output of the last one is needed:
+	 * each other output is read by one call, and the function checks that this is the one it expects.
 	 * *@ret_is_done false: nothing was done, and each runs by itself, as is right if one of them might refuse its
 	 * arguments. */
 	enum et_status (*run)(struct et_kernel_ctx *ctx, struct et_evalue *const *const *args, bool *ret_is_done);

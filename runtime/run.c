@@ -170,7 +170,7 @@ static struct et_kernel_ctx context_of(struct et_run *run, const struct et_plan_
 		.tenant = et_program_source(plan->program)->tenant };
 }
 
-/* What a kernel's answer means for the run. */
+/* Turn a kernel's answer into the run's status: a kernel that was told to stop has not finished. */
 static enum et_status end_kernel(struct et_run *run, const struct et_worker_env *env, enum et_status status)
 {
 	if (env->scratch)

@@ -37,7 +37,7 @@ struct ocl_cache_header ocl_cache_header(enum ocl_cache_kind kind, const char *k
 enum et_status ocl_cache_check(enum ocl_cache_kind kind, const char *key, const uint8_t *bytes, size_t n,
 	const uint8_t **ret_body, size_t *ret_n, struct et_diag *diag);
 
-/* What a request asks for: the kernel's family and its definitions. */
+/* The kernel that a request asks for: its family and its definitions. */
 struct ocl_request {
 	char family[OCL_FAMILY], definitions[OCL_MAX_DEFINITIONS];
 };

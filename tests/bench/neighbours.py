@@ -48,7 +48,7 @@ def busy_loops(kind, n):
     processes = []
     try:
         for _ in range(n):
-            # Without preexec_fn: Python loses a KeyboardInterrupt that arrives while it forks for that.
+            # Python loses a KeyboardInterrupt that arrives while it forks for a preexec_fn, so there is none.
             processes.append(subprocess.Popen(
                 [sys.executable, "-c", f"import os; parent = {os.getpid()}; os.write(1, b'.')\n{LOOPS[kind]}"],
                 stdout=subprocess.PIPE))

@@ -37,7 +37,7 @@ struct strip {
 	int8_t *out;
 };
 
-/* Like the compiler's intrinsic, with which gcc 14 writes each sum to the stack in each step. */
+/* One step of a sum. The intrinsic does the same, but with it gcc 14 writes each sum to the stack in each step. */
 ET_EXPANDED __m512i multiply_add(__m512i sum, __m512i pixels, const uint8_t *taps)
 {
 	__asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(pixels), "m"(*(const uint8_t(*)[64])taps));

@@ -64,7 +64,7 @@ enum {
 	ET_DEPTHWISE_QS8_MOST = 5,                              /* the largest kernel */
 };
 
-/* How many fours a column of taps takes. */
+/* The number of fours that a column of taps takes. */
 static inline size_t et_depthwise_qs8_fours(size_t kernel)
 {
 	return (kernel + 3) / 4;

@@ -25,7 +25,7 @@ size_t et_depthwise_qs8_n_packed(size_t channels, size_t kernel)
 	return n;
 }
 
-/* Where the word of channel @c of a block lies. */
+/* Byte offset of channel @c's word from the first word of its block. */
 static size_t place_of(size_t c)
 {
 	return 4 * (c / 4 % 4 * 16 + c / 16 * 4 + c % 4);

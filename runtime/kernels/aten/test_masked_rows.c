@@ -13,7 +13,7 @@
 
 enum { ROWS = 6, COLUMNS = 6, N = ROWS * COLUMNS, N_BYTES = N * sizeof(float) };
 
-/* Where tensors lie in the arena, in bytes. */
+/* Places of tensors in the arena, in bytes. */
 enum {
 	X_AT = 0,
 	M_AT = 192,
@@ -183,7 +183,7 @@ static void not_that_guard(void **state)
 	CHECK(g.out_at = X_AT + 8);
 }
 
-/* What one of them writes is needed elsewhere, or the calls do not follow each other. */
+/* The output of one of them is needed elsewhere, or the calls do not follow each other. */
 static void apart(void **state)
 {
 	CHECK(g.shows_any = true; g.n_sequences = 0);
@@ -192,7 +192,7 @@ static void apart(void **state)
 	CHECK(g.jumps = true; g.n_sequences = 0);
 }
 
-/* What eq writes lies over what is needed later: y, what full_like writes. */
+/* The output of eq lies over a tensor that is needed later: y, or the output of full_like. */
 static void overwritten(void **state)
 {
 	static const int places[] = { Y_AT, Y_AT + N_BYTES - 4, FULL_AT, X_AT };
